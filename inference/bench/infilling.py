@@ -70,7 +70,7 @@ def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
         if lines:
             pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
             max_tokens -= need
-    family = engine.loaded.middle
+    family = engine.loaded.fim
     vars(family)["middle_prompt"] = lambda prefix, suffix: type(family).middle_prompt(family, pieces + prefix, suffix)
 
 

@@ -17,8 +17,8 @@ import torch
 
 from inference.bench import add_model, times_ms
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, Noise
+from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
@@ -134,7 +134,7 @@ class LatencyBench:
         self.device = network.device
         self.on_cuda = network.device.type == "cuda"
         self._generator = torch.Generator().manual_seed(0)
-        self._noise = Noise(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
+        self._noise = NoiseSource(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
 
     def against_generate(self, prefix: int) -> dict[str, Any]:
         """One line: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
@@ -203,10 +203,10 @@ class LatencyBench:
 
     def _denoise(self, context: EncodedPrefixHandle, hole: int, suffix: int) -> None:
         """Takes steps on a canvas with `hole` tokens to fill and `suffix` pinned ones after them."""
-        row = Row((OPEN,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
+        row = ComposedCanvas((OPEN,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
         settings = SamplerSettings(max_steps=STEPS, confidence=_NEVER_STOPS)
-        loop = Denoising(context, CanvasBatch.of([row], self.device), settings, self._noise)
-        while not loop.finished:
+        loop = Denoiser(context, CanvasBatch.from_canvases([row], self.device), settings, self._noise)
+        while not loop.is_finished:
             loop.step()
 
     def _generate(self, ids: Sequence[int], canvas_tokens: int) -> None:

@@ -82,7 +82,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     peers_info += [{"url": url} for url in args.url]
     for figures in theirs:
         figures.update({f"{what}_ratio": ours[f"{what}_s"] / figures[f"{what}_s"] for what in ("cold", "next_key")})
-    family = engine.loaded.middle
+    family = engine.loaded.fim
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"

@@ -4,8 +4,8 @@ from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.engine.fim import prompt as middle_prompt
-from inference.engine.fim.infilling import MiddleInfilling
-from inference.engine.infilling import Infilling
+from inference.engine.fim.infilling import FimRun
+from inference.engine.infilling import DiffusionRun
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import edit_model
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
@@ -23,13 +23,13 @@ class Engine:
         `edits` says how to ask an edit model, which then rewrites instead of judging. Raises ModelError if it cannot.
         """
         self.edits = edits
-        self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
+        self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.from_adapter(model)
         family = self.loaded.family
         self.model = family.name
         self.dtype = family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
-        self._middle = self.loaded.middle if family.traits.is_fim else None
+        self._middle = self.loaded.fim if family.traits.is_fim else None
         problem = self._middle.why_no_fills if self._middle else None
         if edits:
             problem = edit_model.rewrite_problem(self.loaded, edits)
@@ -50,13 +50,13 @@ class Engine:
         """The same for reading a token."""
         return self._middle.prompt_token_ms if self._middle else 0.0
 
-    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Infilling | MiddleInfilling:
+    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
         """The work on a request. Raises RequestError."""
         if self.edits:
             raise RequestError(FILLS_NOTHING)
         if self._middle is not None:
-            return MiddleInfilling(self.loaded, request, deadline)
-        return Infilling(self.loaded, request, deadline)
+            return FimRun(self.loaded, request, deadline)
+        return DiffusionRun(self.loaded, request, deadline)
 
     def next_edits(
         self, request: NextEditRequest, *, deadline: Deadline | None = None

@@ -11,26 +11,26 @@ from functools import partial
 import torch
 
 from inference.deadline import Deadline
-from inference.engine.canvas import answered
-from inference.engine.canvas.answered import Canvases, RankedFill, Written
+from inference.engine.canvas import results
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import Plan, Row
-from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
+from inference.engine.canvas.plan import CanvasPlanner
+from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill
+from inference.engine.denoising import length, prune, rank
+from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
+from inference.engine.denoising.length import SearchBudget
+from inference.engine.denoising.rank import FillRanker
+from inference.engine.denoising.unmask import Resizing, UnmaskingDenoiser
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import length, prune, rank
-from inference.engine.search.denoise import Denoising, Noise, Start
-from inference.engine.search.length import Effort
-from inference.engine.search.rank import Ranking
-from inference.engine.search.unmask import Resizing, Unmasking
-from inference.engine.work import Work
+from inference.engine.work import RequestRun
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import PrefixHandle
 from inference.models.infill_config import ENTROPY_BOUND
 
-InfillEvent = Draft | Candidate | Done
+DiffusionEvent = Draft | Candidate | Done
 
 
-class Infilling(Work[InfillEvent]):
+class DiffusionRun(RequestRun[DiffusionEvent]):
     """The work on a request, at most one forward pass a step: drafts if wanted, candidates, best first, then Done."""
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: Deadline | None) -> None:
@@ -38,153 +38,159 @@ class Infilling(Work[InfillEvent]):
         super().__init__(deadline)
         self._model = model
         self._request = request
-        self._planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
-        self._canvases = Canvases(self._planner)
+        self._planner = CanvasPlanner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+        self._canvases = CanvasProgress(self._planner)
         generator = torch.Generator(model.family.device)
         if request.seed is None:
             generator.seed()
         else:
             generator.manual_seed(request.seed)
-        self._noise = Noise.of(model.traits, model.properties, generator)
-        self._effort = Effort.of(request, model.properties)
-        self._masks_again = rank.by_masking(model.traits)
-        self._finished = max(rank.finished(model.traits), self._effort.candidates)
-        self._trials: list[Written] = []
+        self._noise = NoiseSource.from_model(model.traits, model.properties, generator)
+        self._budget = SearchBudget.from_request(request, model.properties)
+        self._masks_again = rank.ranks_by_masking(model.traits)
+        self._num_finished = max(rank.num_finished(model.traits), self._budget.candidates)
+        self._trials: list[FilledCanvas] = []
 
     def amend(self, hole: int, text: str) -> None:
         """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._canvases.pin(hole, text)
 
-    def _work(self) -> Generator[InfillEvent | None, None, None]:
+    def _run(self) -> Generator[DiffusionEvent | None, None, None]:
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
-        while not canvases.are_all and not (canvases.done and self._late()):
+        while not canvases.is_complete and not (canvases.done and self._is_late()):
             found: list[RankedFill] = []
             group, earlier = canvases.begin()
-            yield from self._canvas(group, earlier, found)
+            yield from self._fill_canvas(group, earlier, found)
             canvases.add(group, found)
         holes = self._planner.request.holes
-        most = self._effort.candidates
+        most = self._budget.candidates
         ms = self._counters.ms()
-        yield from answered.candidates(self._request.id, canvases.done, holes, most, ms, complete=not self._late())
-        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        yield from results.candidates(self._request.id, canvases.done, holes, most, ms, complete=not self._is_late())
+        outcome = Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
-    def _canvas(self, group: range, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
+    def _fill_canvas(
+        self, group: range, earlier: Sequence[str], found: list[RankedFill]
+    ) -> Iterator[DiffusionEvent | None]:
         """Fills one canvas behind the `earlier` fills; appends its answers to `found`, best first."""
         self._counters.canvases += 1
         with ExitStack() as stack:
-            plan, context = yield from self._read(group, earlier, stack)
-            ranking = Ranking(self._model, context, plan)
+            plan, context = yield from self._prefill(group, earlier, stack)
+            ranking = FillRanker(self._model, context, plan)
             yield from self._find_ends(ranking)
             rows = [plan.compose(lengths) for lengths in self._lengths(plan)]
             yield None
-            loop = self._denoising(context, plan, prune.tried(rows, self._finished, self._model.traits.free_rows))
+            loop = self._denoiser(
+                context, plan, prune.trial_canvases(rows, self._num_finished, self._model.traits.free_rows)
+            )
             if not (yield from self._denoise(loop, ranking, plan, earlier)):
                 return
-            written = [*loop.standing, *self._agreeing(self._trials, plan)]
-            known = yield from self._by_masking(ranking, plan, written, rank.PARTS)
-            if self._canvases.has_news and not self._agreeing(written, plan):
+            written = [*loop.filled_canvases, *self._matching(self._trials, plan)]
+            known = yield from self._score_by_masking(ranking, plan, written, rank.NUM_PARTS)
+            if self._canvases.has_typed_text and not self._matching(written, plan):
                 return
-            found += ranking.ranked(written, quick=self._late(), known=known)
+            found += ranking.rank(written, quick=self._is_late(), known=known)
             if self._request.drafts:
-                yield self._draft(found[0].written, plan, earlier, loop)
+                yield self._draft(found[0].canvas, plan, earlier, loop)
 
-    def _read(
+    def _prefill(
         self, group: range, earlier: Sequence[str], stack: ExitStack
-    ) -> Generator[None, None, tuple[Plan, PrefixHandle]]:
+    ) -> Generator[None, None, tuple[CanvasPlan, PrefixHandle]]:
         """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
             context = stack.enter_context(closing(family.open(plan.prefix_ids)))
-            if (yield from self._encode(context, plan.prefix_ids, row_s=family.row_s)) or short:
+            if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.row_s)) or short:
                 break
             stack.close()
         return plan, context
 
-    def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
+    def _matching(self, written: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
         holes = self._planner.request.holes[plan.group.start : plan.group.stop]
-        return [one for one in written if answered.agrees(one.texts(self._model.vocabulary, plan.holes), holes)]
+        return [
+            one for one in written if results.matches_typed_text(one.texts(self._model.vocabulary, plan.holes), holes)
+        ]
 
-    def _lengths(self, plan: Plan) -> list[tuple[int, ...]]:
+    def _lengths(self, plan: CanvasPlan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
         holes = plan.holes
-        is_late = self._late()
-        wanted = 1 if is_late else self._effort.candidates
+        is_late = self._is_late()
+        wanted = 1 if is_late else self._budget.candidates
         if self._model.traits.can_resize:
-            choices = length.to_resize(holes, wanted)
+            choices = length.resizable_lengths(holes, wanted)
         elif is_late:
-            choices = [length.usual(holes)]
+            choices = [length.usual_lengths(holes)]
         else:
-            count = max(wanted, rank.lengths(self._model.traits, holes))
-            choices = length.guessed(holes, count, usual_first=self._masks_again)
+            count = max(wanted, rank.num_lengths(self._model.traits, holes))
+            choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
         return [choices[number % len(choices)] for number in range(max(wanted, len(choices)))]
 
-    def _find_ends(self, ranking: Ranking) -> Iterator[None]:
+    def _find_ends(self, ranking: FillRanker) -> Iterator[None]:
         """Asks where the hole ends, if fills are also ranked by that."""
-        if ranking.masks and not self._late():
-            ranking.ends = ranking.end_chances()
-            if ranking.ends:
+        if ranking.uses_masking and not self._is_late():
+            ranking.hole_end_logprobs = ranking.end_logprobs()
+            if ranking.hole_end_logprobs:
                 self._counters.steps += 1
                 yield None
 
-    def _denoising(self, context: PrefixHandle, plan: Plan, rows: Sequence[Row]) -> Denoising:
+    def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:
         model = self._model
-        canvas = CanvasBatch.of(rows, model.family.device)
+        canvas = CanvasBatch.from_canvases(rows, model.family.device)
         sampler = model.properties.sampler
-        loop: Callable[..., Denoising] = Denoising
+        loop: Callable[..., Denoiser] = Denoiser
         if sampler.method != ENTROPY_BOUND:
-            loop = partial(Unmasking, resizing=Resizing.of(model, plan.holes))
+            loop = partial(UnmaskingDenoiser, resizing=Resizing.from_model(model, plan.holes))
         return loop(
             context,
             canvas,
             sampler,
             self._noise,
-            max_steps=1 if self._late() else self._effort.max_steps,
-            constraint=model.constraints.of(canvas, plan.holes),
-            start=Start.of(canvas, plan.holes, self._noise.generator),
+            max_steps=1 if self._is_late() else self._budget.max_steps,
+            constraint=model.constraints.build(canvas, plan.holes),
+            start=PartialNoise.from_holes(canvas, plan.holes, self._noise.generator),
         )
 
     def _denoise(
-        self, loop: Denoising, ranking: Ranking, plan: Plan, earlier: Sequence[str]
-    ) -> Generator[InfillEvent | None, None, bool]:
+        self, loop: Denoiser, ranking: FillRanker, plan: CanvasPlan, earlier: Sequence[str]
+    ) -> Generator[DiffusionEvent | None, None, bool]:
         """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
         pin = partial(prune.pin, self._model, loop, plan)
-        while not loop.finished:
+        while not loop.is_finished:
             loop.step()
             self._counters.steps += 1
-            if prune.is_due(loop, plan, self._finished):
+            if prune.is_due(loop, plan, self._num_finished):
                 yield None
-                known = yield from self._by_masking(ranking, plan, loop.standing, 1)
-                standing = prune.prune(ranking, loop, plan, self._finished, known)
+                known = yield from self._score_by_masking(ranking, plan, loop.filled_canvases, 1)
+                standing = prune.prune(ranking, loop, plan, self._num_finished, known)
                 self._trials += standing if not self._masks_again else []
-            yield self._draft(loop.written(0), plan, earlier, loop) if self._request.drafts else None
-            if self._canvases.has_news and not self._canvases.go_on(plan.group, earlier, pin):
+            yield self._draft(loop.filled_canvas(0), plan, earlier, loop) if self._request.drafts else None
+            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.group, earlier, pin):
                 return False
-            if self._late():
+            if self._is_late():
                 break
         return True
 
-    def _by_masking(
-        self, ranking: Ranking, plan: Plan, written: Sequence[Written], parts: int
+    def _score_by_masking(
+        self, ranking: FillRanker, plan: CanvasPlan, written: Sequence[FilledCanvas], parts: int
     ) -> Generator[None, None, list[float] | None]:
         """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
-        if not ranking.masks or len({tuple(one.ids) for one in written}) == 1:
+        if not ranking.uses_masking or len({tuple(one.ids) for one in written}) == 1:
             return None
         scores: list[float] = []
-        for _ in ranking.score_by_masking(written, scores, 0 if self._late() else parts, self._late):
+        for _ in ranking.score_by_masking(written, scores, 0 if self._is_late() else parts, self._is_late):
             self._counters.steps += 1
             yield None
-            if self._canvases.has_news and not self._agreeing(written, plan):
+            if self._canvases.has_typed_text and not self._matching(written, plan):
                 return None
         return scores
 
-    def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising) -> Draft:
+    def _draft(self, shown: FilledCanvas, plan: CanvasPlan, earlier: Sequence[str], loop: Denoiser) -> Draft:
         """One canvas as it is now, the texts of the earlier ones, and nothing in the others' holes."""
         before = [((text,), (1.0,)) for text in earlier]
-        here = [shown.pieces(self._model.vocabulary, number, hole) for number, hole in enumerate(plan.holes)]
+        here = [shown.token_texts(self._model.vocabulary, number, hole) for number, hole in enumerate(plan.holes)]
         nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
         after = [nothing] * (len(self._planner.request.holes) - plan.group.stop)
         texts, confidences = zip(*before, *here, *after, strict=True)

@@ -14,7 +14,7 @@ from inference.messages import InfillRequest
 from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
 from inference.models.infill_config import InfillConfig
 
-MOST_OF_CHANCE = 0.6
+MAX_NATS_VS_UNIFORM = 0.6
 """The largest credible share of a uniform guess's nats."""
 
 _CODE = '''import os
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 @torch.inference_mode()
-def share_of_chance(family: ModelAdapter, vocabulary: Vocabulary) -> float:
+def nats_vs_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """The nats per token of plain code as a share of a uniform guess's, by one causal pass; inf if it is no number."""
     before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
     before = before or prompt.prefix(vocabulary, family.properties, "", 1)
@@ -74,7 +74,7 @@ class LoadedModel:
     """A message about it for the user; empty: nothing."""
 
     @classmethod
-    def of(cls, family: ModelAdapter) -> "LoadedModel":
+    def from_adapter(cls, family: ModelAdapter) -> "LoadedModel":
         """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
         stated = family.properties
         control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
@@ -82,13 +82,13 @@ class LoadedModel:
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
         model = cls(family, family.properties, family.traits, vocabulary, constraints)
-        if not family.traits.can_score or share_of_chance(family, vocabulary) <= MOST_OF_CHANCE:
+        if not family.traits.can_score or nats_vs_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
         return replace(model, traits=replace(family.traits, can_score=False), note=note)
 
     @property
-    def middle(self) -> FimAdapter:
+    def fim(self) -> FimAdapter:
         """The family of a model that fills the middle."""
         assert self.family.traits.is_fim
         return cast("FimAdapter", self.family)

@@ -34,13 +34,13 @@ class Counters:
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
 
 
-class Work(Iterator[_Event | None]):
+class RequestRun(Iterator[_Event | None]):
     """The work on a request: a step is at most one forward pass, None is no news, and closing it frees memory."""
 
     def __init__(self, deadline: Deadline | None) -> None:
         self._deadline = deadline
         self._counters = Counters()
-        self._events = self._work()
+        self._events = self._run()
 
     def __next__(self) -> _Event | None:
         return next(self._events)
@@ -50,10 +50,10 @@ class Work(Iterator[_Event | None]):
         self._events.close()
 
     @abstractmethod
-    def _work(self) -> Generator[_Event | None, None, None]:
+    def _run(self) -> Generator[_Event | None, None, None]:
         """All events, Done last."""
 
-    def _late(self) -> bool:
+    def _is_late(self) -> bool:
         return self._deadline is not None and self._deadline.is_past
 
     def _is_after(self, time_s: float, share: float) -> bool:
@@ -61,7 +61,7 @@ class Work(Iterator[_Event | None]):
         started = self._counters.started
         return self._deadline is not None and time_s >= started + share * (self._deadline.time_s - started)
 
-    def _encode(
+    def _prefill_context(
         self,
         context: PrefixHandle,
         ids: Sequence[int],

@@ -38,13 +38,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from inference.engine.canvas import answered, prompt
-from inference.engine.canvas.answered import Canvases, RankedFill, Written
-from inference.engine.canvas.layout import OPEN, Plan, Row, Slots
-from inference.engine.canvas.plan import Planner
+from inference.engine.canvas import prompt, results
+from inference.engine.canvas.layout import OPEN, CanvasPlan, ComposedCanvas, HoleLayout
+from inference.engine.canvas.plan import CanvasPlanner
+from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
-from inference.engine.search import length
-from inference.engine.search.length import Effort
+from inference.engine.denoising import length
+from inference.engine.denoising.length import SearchBudget
 from inference.models import catalogue, checkpoint, checkpoint_files, model_store
 from inference.models.family import ModelError
 from inference.models.infill_config import CanvasTokens, InfillConfig, NoiseKind
@@ -177,7 +177,7 @@ class ServedDiffusionModel:
     vocabulary: Vocabulary
     properties: InfillConfig
 
-    def may_stand(self, token: int, hole: Slots, *, is_start: bool) -> bool:
+    def may_stand(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed is not None:
             return hole.may_begin(token)
@@ -196,27 +196,27 @@ class VllmRun(RemoteRun):
         self._model = model
         self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
         """Seeded, because vLLM takes no seed: so the first step is repeatable."""
-        self._effort = Effort.of(self.request, model.properties)
-        self._plan: Plan
+        self._effort = SearchBudget.from_request(self.request, model.properties)
+        self._plan: CanvasPlan
         """The current canvas."""
         self._is_first = True
         """Whether nothing of it was read yet."""
-        self._filled_canvases: list[Written] = []
+        self._filled_canvases: list[FilledCanvas] = []
         """It at each length that was read so far."""
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """The candidates, best first. Plans in threads, because the text may be long."""
-        planner = await asyncio.to_thread(Planner, self._model.vocabulary, self._model.properties, self.request)
+        planner = await asyncio.to_thread(CanvasPlanner, self._model.vocabulary, self._model.properties, self.request)
         for hole, text in self.job.newly_typed():
             planner.pin_start(hole, text)
-        canvases = Canvases(planner)
-        while not canvases.are_all and not self._is_past_deadline():
+        canvases = CanvasProgress(planner)
+        while not canvases.is_complete and not self._is_past_deadline():
             group, earlier_fills = await asyncio.to_thread(canvases.begin)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             fills = await self._canvas(canvases, plan, earlier_fills)
             self._pin(canvases)
             holes = planner.request.holes[group.start : group.stop]
-            fills = [fill for fill in fills if answered.agrees(fill.texts, holes)]
+            fills = [fill for fill in fills if results.matches_typed_text(fill.texts, holes)]
             if not fills and not canvases.is_amended:  # asking again would bring the same
                 break
             canvases.add(group, fills)
@@ -224,13 +224,15 @@ class VllmRun(RemoteRun):
         max_candidates = self._effort.candidates
         complete = not self._is_past_deadline()
         ms = self.counters.ms()
-        for candidate in answered.candidates(
+        for candidate in results.candidates(
             self.request.id, canvases.done, holes, max_candidates, ms, complete=complete
         ):
             yield candidate
         yield self._done()
 
-    async def _canvas(self, canvases: Canvases, plan: Plan, earlier_fills: Sequence[str]) -> list[RankedFill]:
+    async def _canvas(
+        self, canvases: CanvasProgress, plan: CanvasPlan, earlier_fills: Sequence[str]
+    ) -> list[RankedFill]:
         """The answers for one canvas behind the `earlier` fills, best first; none if other text was typed meanwhile."""
         self.counters.canvases += 1
         self._plan = plan
@@ -243,15 +245,15 @@ class VllmRun(RemoteRun):
                 await self.job.news.wait()
                 self.job.news.clear()
                 self._pin(canvases)
-                is_amended = canvases.has_news and not searching.done()
-                if is_amended and not canvases.go_on(plan.group, earlier_fills, lambda *_: False):
+                is_amended = canvases.has_typed_text and not searching.done()
+                if is_amended and not canvases.apply_typed_text(plan.group, earlier_fills, lambda *_: False):
                     return []
             return searching.result()
         finally:
             searching.cancel()
             await asyncio.wait([searching])
 
-    def _pin(self, canvases: Canvases) -> None:
+    def _pin(self, canvases: CanvasProgress) -> None:
         for hole, text in self.job.newly_typed():
             canvases.pin(hole, text)
 
@@ -277,15 +279,15 @@ class VllmRun(RemoteRun):
         is_line = all(hole.single_line for hole in holes)
         usual = _LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES
         count = max(self._effort.candidates, _LENGTHS_QUICK if self.request.quick else usual)
-        if all(hole.minimum == hole.maximum for hole in holes):
-            lengths = [tuple(hole.maximum for hole in holes)]
+        if all(hole.min_rows == hole.max_rows for hole in holes):
+            lengths = [tuple(hole.max_rows for hole in holes)]
         else:
-            lengths = length.guessed(holes, count, usual_first=False)
+            lengths = length.candidate_lengths(holes, count, usual_first=False)
         return [lengths[index % len(lengths)] for index in range(max(self._effort.candidates, len(lengths)))]
 
     async def _denoise(self, sizes: Sequence[int]) -> None:
         """Has one canvas filled; keeps it unless a row got no token that may stand there."""
-        row = self._plan.compose(sizes).cut(self._model.properties.suffix_tokens)
+        row = self._plan.compose(sizes).with_suffix_cut(self._model.properties.suffix_tokens)
         ids = self._initial_rows(row)
         probs = [1.0] * len(ids)
         steps = 0
@@ -296,9 +298,9 @@ class VllmRun(RemoteRun):
             answer = await self._read_canvas(seed, pinned, steps=steps)
             if not self._choose(ids, probs, row, answer):
                 return
-        self._filled_canvases.append(Written(ids, probs, row.spans, steps))
+        self._filled_canvases.append(FilledCanvas(ids, probs, row.spans, steps))
 
-    def _initial_rows(self, row: Row) -> list[int]:
+    def _initial_rows(self, row: ComposedCanvas) -> list[int]:
         """The initial rows: in reworked text, the noised tokens are open."""
         ids = list(row.ids)
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
@@ -307,7 +309,7 @@ class VllmRun(RemoteRun):
                     ids[row_index] = id_
         return ids
 
-    def _choose(self, ids: list[int], probs: list[float], row: Row, answer: CanvasAnswer) -> bool:
+    def _choose(self, ids: list[int], probs: list[float], row: ComposedCanvas, answer: CanvasAnswer) -> bool:
         """Writes the likeliest allowed token into each open row, and how sure it is. False: a row has none.
 
         If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
@@ -337,9 +339,9 @@ class VllmRun(RemoteRun):
         return self._ranked_by(map(_score, self._filled_canvases, suffix_logprobs))
 
     def _ranked_by(self, scores: Iterable[float]) -> list[RankedFill]:
-        return answered.ranked(self._model.vocabulary, self._plan.holes, self._filled_canvases, list(scores))
+        return results.rank_fills(self._model.vocabulary, self._plan.holes, self._filled_canvases, list(scores))
 
-    async def _suffix_logprob(self, filled: Written) -> float | None:
+    async def _suffix_logprob(self, filled: FilledCanvas) -> float | None:
         """The mean log-probability of the first tokens behind; None without any. Raises ServerError, TimeoutError."""
         end = filled.spans[-1][2]
         rows = range(end, min(end + _SUFFIX_TOKENS, len(filled.ids)))
@@ -385,12 +387,12 @@ class VllmRun(RemoteRun):
         return answer
 
 
-def _score(filled: Written, suffix: float) -> float:
+def _score(filled: FilledCanvas, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
     return (filled.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.tokens))
 
 
-def _plan(planner: Planner, group: range, earlier_fills: Sequence[str]) -> Plan:
+def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) -> CanvasPlan:
     """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
     plan = planner.plan(group, earlier_fills)
     for hole in plan.holes:

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
-from inference.engine.canvas.layout import Plan
-from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.layout import CanvasPlan
+from inference.engine.canvas.plan import CanvasPlanner
 from inference.messages import Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
@@ -41,11 +41,11 @@ def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedPrefixH
     context.close()
 
 
-def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> Plan:
+def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> CanvasPlan:
     """The first canvas of a request."""
     model = engine.loaded
     request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
-    planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+    planner = CanvasPlanner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
     return planner.plan(planner.group_from(0), [], short=short)
 
 

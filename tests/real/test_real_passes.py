@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.engine.fim.decode import Lookup
-from inference.engine.fim.prompt import HolePrompt
+from inference.engine.fim.decode import PromptLookup
+from inference.engine.fim.prompt import FimPrompt
 from inference.models import registry
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.llama.config import llama_config, weight_shapes
@@ -55,6 +55,6 @@ def test_real_text_is_that_of_transformers(family: LlamaFimAdapter) -> None:
         whole.append(int(stock_logits(model, whole)[-1].argmax()))
     assert written == whole[len(ids) :]
     assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.stop_ids
-    engine, asked = Engine(family), HolePrompt(tuple(ids), b"", 0, "", 0, TOKENS, False)
+    engine, asked = Engine(family), FimPrompt(tuple(ids), b"", 0, "", 0, TOKENS, False)
     for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
-        assert decoded(engine, asked, Lookup(ids, draft))[0].ids == written
+        assert decoded(engine, asked, PromptLookup(ids, draft))[0].ids == written

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
+from inference.engine.canvas.layout import OPEN, ComposedCanvas, HoleLayout, HoleRows
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models.infill_config import ENTROPY_BOUND, InfillConfig
 
@@ -21,7 +21,7 @@ _PADDING = OPEN - 1
 class CanvasBatch:
     """The places of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
 
-    rows: tuple[Row, ...]
+    canvases: tuple[ComposedCanvas, ...]
     """The canvases as they were composed."""
     pinned: Tensor
     """(B, W) ids; 0 at hole rows and padding."""
@@ -31,13 +31,13 @@ class CanvasBatch:
     """(N,) row numbers in the flattened (B * W)."""
     owner: Tensor
     """(N,) the canvas each hole row belongs to."""
-    place: Tensor
+    hole_position: Tensor
     """(N,) its number among that canvas's hole rows."""
     counts: Tensor
     """(B,) the number of hole rows of each canvas."""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], device: torch.device) -> "CanvasBatch":
+    def from_canvases(cls, rows: Sequence[ComposedCanvas], device: torch.device) -> "CanvasBatch":
         """The batch of these composed canvases; shorter ones get padding rows without attention."""
         width = max(len(row.ids) for row in rows)
         padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
@@ -46,44 +46,44 @@ class CanvasBatch:
         valid = ids != _PADDING
         hole_rows = is_hole.flatten().nonzero()[:, 0]
         return cls(
-            rows=tuple(rows),
+            canvases=tuple(rows),
             pinned=ids.clamp(min=0),
             valid=None if bool(valid.all()) else valid,
             hole_rows=hole_rows,
             owner=hole_rows // width,
-            place=(is_hole.cumsum(1) - 1).flatten()[hole_rows],
+            hole_position=(is_hole.cumsum(1) - 1).flatten()[hole_rows],
             counts=is_hole.sum(1),
         )
 
     @property
     def lengths(self) -> list[int]:
-        return [len(row.ids) for row in self.rows]
+        return [len(row.ids) for row in self.canvases]
 
     @property
     def spans(self) -> list[tuple[HoleRows, ...]]:
         """The rows of each hole, by canvas."""
-        return [row.spans for row in self.rows]
+        return [row.spans for row in self.canvases]
 
     @property
     def batch(self) -> int:
-        return len(self.rows)
+        return len(self.canvases)
 
     def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
         """The canvases `keep`, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
         pairs = zip(keep, counts, strict=True)
-        rows = [self.rows[index].pinned(hole, answer[index].tolist(), count) for index, count in pairs]
-        return CanvasBatch.of(rows, self.pinned.device)
+        rows = [self.canvases[index].with_pinned(hole, answer[index].tolist(), count) for index, count in pairs]
+        return CanvasBatch.from_canvases(rows, self.pinned.device)
 
-    def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
+    def select(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
         """Some of the canvases, in this order, followed by this suffix cut to `width` rows."""
-        rows = [self.rows[index].cut(0) for index in chosen]
-        whole = [Row((*row.ids, *suffix)[:width], row.spans) for row in rows]
-        return CanvasBatch.of(whole, self.pinned.device)
+        rows = [self.canvases[index].with_suffix_cut(0) for index in chosen]
+        whole = [ComposedCanvas((*row.ids, *suffix)[:width], row.spans) for row in rows]
+        return CanvasBatch.from_canvases(whole, self.pinned.device)
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""
         table = values.new_full((self.batch, int(self.counts.max())), fill)
-        table[self.owner, self.place] = values
+        table[self.owner, self.hole_position] = values
         return table
 
     def with_holes(self, values: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ FORBIDDEN = -1e9
 _ANY = 0
 _SINGLE_LINE = 1
 
-Given = tuple[int, int, bytes]
+ForcedStart = tuple[int, int, bytes]
 """A hole's number, a canvas's number, and the bytes that the hole's first open row begins with there."""
 
 
@@ -106,7 +106,7 @@ class Constraint:
     """The tokens each hole row may become: (K, V) biases on the logits, and the index of the bias for each row (N,)."""
 
     biases: Tensor
-    of_row: Tensor
+    bias_index: Tensor
 
 
 class Constraints:
@@ -119,10 +119,12 @@ class Constraints:
         self._size = size
         self._device = device
 
-    def of(self, canvas: CanvasBatch, holes: Sequence[Slots], *, given: Sequence[Given] = ()) -> Constraint:
+    def build(
+        self, canvas: CanvasBatch, holes: Sequence[HoleLayout], *, given: Sequence[ForcedStart] = ()
+    ) -> Constraint:
         """The constraint of canvases with these holes; `given` are starts on one canvas."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
-        biases = [self.text, self._single_line]
+        biases = [self.text_bias, self._single_line]
         for number, hole in enumerate(holes):
             start = None if hole.allowed is None else len(biases)
             biases += [] if hole.allowed is None else [self._only(hole.allowed)]
@@ -148,7 +150,7 @@ class Constraints:
         return [stated.expand_token_id, stated.delete_token_id]
 
     @cached_property
-    def text(self) -> Tensor:
+    def text_bias(self) -> Tensor:
         """(V,) the bias that allows any text and nothing else. Do not modify."""
         bias = torch.zeros(self._size, device=self._device)
         bias[: self._properties.first_text_token_id] = FORBIDDEN
@@ -158,7 +160,7 @@ class Constraints:
 
     @cached_property
     def _single_line(self) -> Tensor:
-        bias = self.text.clone()
+        bias = self.text_bias.clone()
         bias[self._vocabulary.line_break_ids] = FORBIDDEN
         return bias
 
@@ -166,5 +168,5 @@ class Constraints:
         """These tokens, restricted to writable ones; if there are none, all of these, since they are given."""
         only = torch.full((self._size,), FORBIDDEN, device=self._device)
         ids = list(allowed)
-        only[ids] = self.text[ids] if bool((self.text[ids] == 0).any()) else 0.0
+        only[ids] = self.text_bias[ids] if bool((self.text_bias[ids] == 0).any()) else 0.0
         return only

@@ -16,24 +16,24 @@ HoleRows = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Slots:
-    """One hole: given rows that begin its fill (`forced`), then `minimum` to `maximum` open rows.
+class HoleLayout:
+    """One hole: given rows that begin its fill (`forced`), then `min_rows` to `max_rows` open rows.
 
-    `allowed` limits the first open row to these tokens. The first `skip` bytes of the hole's tokens are already in the
-    document (token healing moved them here), so they are not part of the fill.
+    `allowed` limits the first open row to these tokens. The first `healed_bytes` of the hole's tokens are already in
+    the document (token healing moved them here), so they are not part of the fill.
     """
 
-    maximum: int
-    minimum: int = 1
+    max_rows: int
+    min_rows: int = 1
     forced: tuple[int, ...] = ()
     allowed: tuple[int, ...] | None = None
-    skip: int = 0
+    healed_bytes: int = 0
     single_line: bool = False
     existing: tuple[int, ...] = ()
     """The current tokens of the open rows, if the hole is reworked rather than filled."""
     strength: float = 1.0
     """The share of the existing tokens to replace by noise."""
-    given: int = 0
+    forced_bytes: int = 0
     """How many of the first bytes of the hole's tokens are given: skipped or typed ones."""
 
     def may_begin(self, token: int) -> bool:
@@ -46,50 +46,50 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComposedCanvas:
     """One composed canvas: ids with OPEN at hole rows, and the rows of each hole."""
 
     ids: tuple[int, ...]
     spans: tuple[HoleRows, ...]
 
-    def cut(self, suffix: int) -> "Row":
+    def with_suffix_cut(self, suffix: int) -> "ComposedCanvas":
         """The same canvas with at most this many tokens behind its last hole."""
-        return Row(self.ids[: self.spans[-1][2] + suffix], self.spans)
+        return ComposedCanvas(self.ids[: self.spans[-1][2] + suffix], self.spans)
 
-    def pinned(self, hole: int, ids: Sequence[int], count: int) -> "Row":
+    def with_pinned(self, hole: int, ids: Sequence[int], count: int) -> "ComposedCanvas":
         """The same canvas with the first `count` rows of a hole as they are in `ids`."""
         first, open_first, end = self.spans[hole]
         given = first + count
         span = (first, max(open_first, given), end)
         spans = (*self.spans[:hole], span, *self.spans[hole + 1 :])
-        return Row((*self.ids[:first], *ids[first:given], *self.ids[given:]), spans)
+        return ComposedCanvas((*self.ids[:first], *ids[first:given], *self.ids[given:]), spans)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One canvas to denoise: its prefix, its holes, and the pinned tokens `behind` each of them.
+class CanvasPlan:
+    """One canvas to denoise: its prefix, its holes, and the tokens `pinned_after` each of them.
 
     It has at most `width` rows: pinned tokens at its end that do not fit are cut. `group` numbers its holes in the
     request.
     """
 
     prefix_ids: tuple[int, ...]
-    holes: tuple[Slots, ...]
-    behind: tuple[tuple[int, ...], ...]
+    holes: tuple[HoleLayout, ...]
+    pinned_after: tuple[tuple[int, ...], ...]
     width: int
     group: range
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        return self.behind[-1]
+        return self.pinned_after[-1]
 
-    def compose(self, lengths: Sequence[int]) -> Row:
+    def compose(self, lengths: Sequence[int]) -> ComposedCanvas:
         """A canvas whose holes have these numbers of open rows, which must fit."""
         ids: list[int] = []
         spans: list[HoleRows] = []
-        for hole, behind, length in zip(self.holes, self.behind, lengths, strict=True):
+        for hole, behind, length in zip(self.holes, self.pinned_after, lengths, strict=True):
             first = len(ids)
             ids += [*hole.forced, *[OPEN] * length]
             spans.append((first, first + len(hole.forced), len(ids)))
             ids += behind
-        return Row(tuple(ids[: self.width]), tuple(spans))
+        return ComposedCanvas(tuple(ids[: self.width]), tuple(spans))

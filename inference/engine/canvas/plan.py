@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from inference.engine.canvas import cutting, prompt
-from inference.engine.canvas.layout import Plan, Slots
+from inference.engine import text_window
+from inference.engine.canvas import prompt
+from inference.engine.canvas.layout import CanvasPlan, HoleLayout
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
@@ -21,7 +22,7 @@ from inference.models.infill_config import InfillConfig
 _SUFFIX_TOKENS = 16
 """Rows reserved for the text behind the last hole of a canvas, if there is any."""
 
-_LEAST_SHARE = 0.5
+_MIN_ROWS_SHARE = 0.5
 """Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
 
 
@@ -32,7 +33,7 @@ class TextAndHoles:
     texts: tuple[str, ...]
     holes: tuple[Hole, ...]
 
-    def pinned(self, number: int, text: str) -> "TextAndHoles":
+    def with_pinned(self, number: int, text: str) -> "TextAndHoles":
         """The same with `text`, now typed there, at the start of a hole. Raises RequestError without such a hole."""
         holes = list(self.holes)
         if not 0 <= number < len(holes):
@@ -69,7 +70,7 @@ def _check(hole: Hole) -> None:
         raise RequestError("a hole's text contradicts its starts_with; leave one out, or send a strength of 1")
 
 
-class Planner:
+class CanvasPlanner:
     def __init__(
         self, vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
@@ -82,15 +83,15 @@ class Planner:
             self._check_size(hole)
         near = max(0, min(self._suffix_tokens, properties.canvas_tokens - properties.slots.line))
         further = prompt.further_text(vocabulary, properties, self.request.texts[-1], near)
-        self._asked = request
+        self._infill_request = request
         self._frame = prompt.frame(vocabulary, properties, request, further)
 
-    def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> Plan:
+    def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
         most = self._properties.max_prefix_tokens
         if short:
-            frame = prompt.short_frame(self._vocabulary, self._properties, self._asked)
+            frame = prompt.short_frame(self._vocabulary, self._properties, self._infill_request)
             most = min(most, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes
@@ -98,18 +99,18 @@ class Planner:
         room = max(1, most - len(frame.before))
         ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.start], room)
         ids, healed = self._vocabulary.heal(ids)
-        slots: list[Slots] = []
+        slots: list[HoleLayout] = []
         behind: list[tuple[int, ...]] = []
         for number in group:
-            slots.append(self._slots(holes[number], healed))
+            slots.append(self._layout(holes[number], healed))
             pinned, healed = self._between(number, last=number + 1 == group.stop)
             behind.append(pinned)
         width = self._properties.canvas_tokens
-        return Plan(frame.before + ids, _shrunk(slots, behind, width), tuple(behind), width, group)
+        return CanvasPlan(frame.before + ids, _shrink_to_width(slots, behind, width), tuple(behind), width, group)
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
-        request = self.request.pinned(number, text)
+        request = self.request.with_pinned(number, text)
         self._check_size(request.holes[number])
         self.request = request
 
@@ -117,8 +118,8 @@ class Planner:
         """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
         used = 0
         for number, hole in enumerate(self.request.holes[first:], first):
-            slots = self._slots(hole, ())
-            need = len(slots.forced) + _least(slots) + 1
+            slots = self._layout(hole, ())
+            need = len(slots.forced) + _min_rows(slots) + 1
             gap = 0 if number == first else self._length(self.request.texts[number])
             spare = min(_SUFFIX_TOKENS, self._length(self.request.texts[number + 1]))
             if number > first and used + gap + need + spare > self._properties.canvas_tokens:
@@ -127,8 +128,8 @@ class Planner:
         return range(first, len(self.request.holes))
 
     @property
-    def _most_characters(self) -> int:
-        return cutting.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
+    def _max_chars(self) -> int:
+        return text_window.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
 
     @property
     def _suffix_tokens(self) -> int:
@@ -138,46 +139,46 @@ class Planner:
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""
         given = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
-        if given > self._most_characters:
+        if given > self._max_chars:
             canvas = self._properties.canvas_tokens
             raise RequestError(f"a hole of {given} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
         """The tokens of a text, as far as a canvas can use them."""
-        long = len(text) > self._most_characters
+        long = len(text) > self._max_chars
         return self._properties.canvas_tokens if long else len(self._vocabulary.encode(text))
 
     def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The pinned text after a hole, and the token healed into the next hole of the same canvas."""
         text = self.request.texts[number + 1]
-        ids = tuple(self._vocabulary.encode(text[: self._most_characters]))
+        ids = tuple(self._vocabulary.encode(text[: self._max_chars]))
         if not last:
             return self._vocabulary.heal(ids)
         if number + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
         ids += self._frame.after
-        if self._frame.rest is None or not self._fills_canvas:
+        if self._frame.filler is None or not self._fills_canvas:
             return ids, ()
-        return ids + (self._frame.rest,) * max(0, self._properties.canvas_tokens - len(ids)), ()
+        return ids + (self._frame.filler,) * max(0, self._properties.canvas_tokens - len(ids)), ()
 
-    def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
+    def _layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
         before = self._vocabulary.bytes_of(list(healed))
         if (hole.text and hole.strength < 1) or hole.strength == 0:
-            return self._reworked(hole, healed, before)
-        forced, start = self._start(healed, before, hole.starts_with)
+            return self._existing_layout(hole, healed, before)
+        forced, start = self._forced_start(healed, before, hole.starts_with)
         wanted = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
-        maximum = max(1, min(wanted, self._room(len(forced))))
-        return Slots(
-            maximum=maximum,
-            minimum=min(hole.min_tokens, maximum),
+        maximum = max(1, min(wanted, self._max_open_rows(len(forced))))
+        return HoleLayout(
+            max_rows=maximum,
+            min_rows=min(hole.min_tokens, maximum),
             forced=forced,
-            allowed=self._going_on(start, hole) if start else None,
-            skip=len(before),
+            allowed=self._healing_ids(start, hole) if start else None,
+            healed_bytes=len(before),
             single_line=hole.single_line,
-            given=len(before) + len(hole.starts_with.encode()),
+            forced_bytes=len(before) + len(hole.starts_with.encode()),
         )
 
-    def _reworked(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> Slots:
+    def _existing_layout(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> HoleLayout:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
         Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the
@@ -188,20 +189,20 @@ class Planner:
         if hole.starts_with or not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
             forced = (*healed, *self._vocabulary.encode(hole.starts_with))
             ids = tuple(self._vocabulary.encode(hole.text.removeprefix(hole.starts_with)))
-        self._room(len(forced + ids))
+        self._max_open_rows(len(forced + ids))
         if hole.strength == 0:
             given = len(before) + len(hole.text.encode())
-            return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0, given)
-        allowed = self._going_on(before, hole) if before and not forced else None
+            return HoleLayout(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0, given)
+        allowed = self._healing_ids(before, hole) if before and not forced else None
         skip = len(before)
         strength = hole.strength
         given = skip + len(hole.starts_with.encode())
-        return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given)
+        return HoleLayout(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given)
 
-    def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
+    def _healing_ids(self, start: bytes, hole: Hole) -> tuple[int, ...]:
         return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
 
-    def _room(self, used: int) -> int:
+    def _max_open_rows(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError if none."""
         canvas = self._properties.canvas_tokens
         room = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
@@ -209,7 +210,7 @@ class Planner:
             raise RequestError(f"a hole of {used} given tokens does not fit a canvas of {canvas}; make it smaller")
         return room
 
-    def _start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bytes]:
+    def _forced_start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bytes]:
         """The given tokens at the start of a hole, and the required start of the next one, if known."""
         start = self._vocabulary.encode(before.decode() + starts_with)
         if not start or self._vocabulary.bytes_of(start) != before + starts_with.encode():
@@ -220,18 +221,22 @@ class Planner:
         return forced, self._vocabulary.bytes_of(list(last))
 
 
-def _least(slots: Slots) -> int:
+def _min_rows(slots: HoleLayout) -> int:
     """The fewest slots to leave a hole on a crowded canvas."""
-    return max(slots.minimum, int(slots.maximum * _LEAST_SHARE))
+    return max(slots.min_rows, int(slots.max_rows * _MIN_ROWS_SHARE))
 
 
-def _shrunk(holes: Sequence[Slots], behind: Sequence[Sequence[int]], width: int) -> tuple[Slots, ...]:
+def _shrink_to_width(
+    holes: Sequence[HoleLayout], behind: Sequence[Sequence[int]], width: int
+) -> tuple[HoleLayout, ...]:
     """The holes, narrowed equally if they would not fit a canvas of `width` rows at their widest."""
     pinned = sum(map(len, behind[:-1])) + sum(len(hole.forced) for hole in holes)
     suffix = min(_SUFFIX_TOKENS, len(behind[-1]))
-    over = pinned + suffix + sum(hole.maximum for hole in holes) - width
-    spare = sum(hole.maximum - _least(hole) for hole in holes)
+    over = pinned + suffix + sum(hole.max_rows for hole in holes) - width
+    spare = sum(hole.max_rows - _min_rows(hole) for hole in holes)
     if over <= 0 or spare == 0:
         return tuple(holes)
     share = min(1.0, over / spare)
-    return tuple(replace(one, maximum=one.maximum - math.ceil(share * (one.maximum - _least(one)))) for one in holes)
+    return tuple(
+        replace(one, max_rows=one.max_rows - math.ceil(share * (one.max_rows - _min_rows(one)))) for one in holes
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inference.engine.canvas import cutting
+from inference.engine import text_window
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import InfillRequest, Snippet
@@ -30,10 +30,10 @@ steps show more of the text right behind the canvas; each step that the cursor c
 SHORT_PREFIX_TOKENS = 512
 """The same for a prefix that must be read in a pass or two, because the request is late."""
 
-_LONGEST_PATH = 1024
+_MAX_PATH_CHARS = 1024
 """Keep the end of a longer path."""
 
-_SHORT_PATH = 128
+_SHORT_PATH_CHARS = 128
 """The same in a short prefix."""
 
 
@@ -43,7 +43,7 @@ class Frame:
 
     before: tuple[int, ...]
     after: tuple[int, ...]
-    rest: int | None = None
+    filler: int | None = None
     """The token for all rows behind `after`, if the canvas is filled up."""
 
 
@@ -59,7 +59,7 @@ def frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillReque
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
     most = context_tokens(vocabulary, properties)
-    path = request.path[-_LONGEST_PATH:]
+    path = request.path[-_MAX_PATH_CHARS:]
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
     if _tokens_up_to(vocabulary, instruction, most) > most:
         raise RequestError(
@@ -85,7 +85,7 @@ def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None
 
 def short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> Frame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
-    alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH:])
+    alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH_CHARS:])
     found = frame(vocabulary, properties, alone)
     if len(found.before) <= SHORT_PREFIX_TOKENS // 2:
         return found
@@ -108,22 +108,22 @@ def further_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, ne
         return ""
     most = properties.max_prefix_tokens // _FURTHER_SHARE
     step = max(1, most * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
-    near = vocabulary.encode(text[: near_tokens * cutting.CHARACTERS_PER_TOKEN])[:near_tokens]
+    near = vocabulary.encode(text[: near_tokens * text_window.CHARACTERS_PER_TOKEN])[:near_tokens]
     left = (len(text) - len(vocabulary.decode(near))) // step * step
     start = text.find("\n", len(text) - left) + 1
     if not left or not start:
         return ""
-    shown = cutting.start_of(text[start:], most * _CHARACTERS_PER_TOKEN)
+    shown = text_window.first_lines(text[start:], most * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(shown)
-    return shown if len(ids) <= most else cutting.start_of(shown, len(vocabulary.decode(ids[:most])))
+    return shown if len(ids) <= most else text_window.first_lines(shown, len(vocabulary.decode(ids[:most])))
 
 
 def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, maximum: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `maximum`; starts at a line if cut."""
-    start = cutting.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
+    start = text_window.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
     if len(ids) > maximum:
-        ids = ids[cutting.token_window_start(len(ids), maximum) :]
+        ids = ids[text_window.token_window_start(len(ids), maximum) :]
     elif start == 0 and properties.prompt == "plain":
         bos = properties.bos_token_id
         bos = vocabulary.id_of("<bos>") if bos is None else bos
@@ -146,4 +146,4 @@ def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wan
 
 def _tokens_up_to(vocabulary: Vocabulary, text: str, most: int) -> int:
     """The number of tokens in a text; for one far too long, just a number above `most`."""
-    return most + 1 if len(text) > most * cutting.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))
+    return most + 1 if len(text) > most * text_window.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))

@@ -15,13 +15,13 @@ _SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
 _LISTED = ",;\\<>%?"
 """Signs of lists, tags, escapes and placeholders, which may well repeat four times."""
 
-_LONGEST_PERIOD = 8
+_MAX_PERIOD_LINES = 8
 """The most lines in a block that repeats three times in a row."""
 
 
-def repeats(text: str) -> bool:
+def is_repetitive(text: str) -> bool:
     lines = [line.rstrip() for line in text.split("\n")]
-    return any(map(_within, lines)) or any(_lines(lines, period) for period in range(1, _LONGEST_PERIOD + 1))
+    return any(map(_within, lines)) or any(_lines(lines, period) for period in range(1, _MAX_PERIOD_LINES + 1))
 
 
 def _within(line: str) -> bool:

@@ -11,14 +11,14 @@ from functools import cached_property
 
 from tokenizers import AddedToken, Tokenizer, normalizers
 
-from inference.engine.canvas import cutting
+from inference.engine import text_window
 
 LINE_BREAKS = (b"\n", b"\r")
 
 _SPACE = "\u2581"
 """A tokenizer with byte fallback writes this for each space."""
 
-_LONGEST_BLANK = 8
+_MAX_BLANK_TOKENS = 8
 """How many white space tokens before a hole to examine, to find how they split before a word."""
 
 
@@ -47,7 +47,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens. Tokenises a long text in pieces, which may split a word."""
-        return [id_ for piece in cutting.pieces(text) for id_ in self._encoded(piece)]
+        return [id_ for piece in text_window.split_for_tokenizer(text) for id_ in self._encoded(piece)]
 
     def bytes_of(self, ids: list[int]) -> bytes:
         """The bytes of these tokens; special tokens have none."""
@@ -64,7 +64,7 @@ class Vocabulary:
         Qwen2 splits ` x` into three spaces and ` x`. Both parts together have the same bytes as `ids`.
         """
         end = len(ids)
-        while end and len(ids) - end < _LONGEST_BLANK:
+        while end and len(ids) - end < _MAX_BLANK_TOKENS:
             value = self._bytes[ids[end - 1]]
             if not value or value.strip(b" \t\r\n"):
                 break

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from inference.ending import Ending
-from inference.engine.fim.question import Question
+from inference.engine.fim.query import InfillQuery
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
 _OPENING = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)\n", re.MULTILINE)
@@ -19,13 +19,13 @@ _THOUGHT = re.compile(r"\s*<(think|thinking)>.*?(</\1>\s*|\Z)", re.DOTALL)
 _QUOTES = ('"""', "'''")
 _WORD_END = re.compile(r"\b\w+\Z")
 _OPENERS = (":", "{", "(", "[")
-_MOST_REPEATED_LINES = 8
-_LONGEST_LINE = 200
+_MAX_REPEATED_LINES = 8
+_MAX_LINE_CHARS = 200
 
 
-def message(question: Question) -> str:
+def message(question: InfillQuery) -> str:
     """The prompt, as a single user message: not every model knows another role."""
-    hole = _mark(question)
+    hole = _hole_mark(question)
     name = f' path="{question.path[-200:]}"' if question.path.isprintable() and question.path else ""
     language = f' language="{question.language}"' if question.language.isprintable() and question.language else ""
     parts = [f"This file has a hole, marked {hole}. Write the text that belongs into the hole."]
@@ -39,7 +39,7 @@ def message(question: Question) -> str:
     if question.instruction:
         parts.append(f"What is wanted of the text: {question.instruction}")
     marks = fence(question)
-    line = question.prefix.rpartition("\n")[2].strip()[-_LONGEST_LINE:]
+    line = question.prefix.rpartition("\n")[2].strip()[-_MAX_LINE_CHARS:]
     behind = f" It goes on right behind `{line}`." if line and "`" not in line else ""
     lines = " It has one line." if question.single_line else ""
     parts.append(
@@ -49,21 +49,21 @@ def message(question: Question) -> str:
     return "\n\n".join(parts)
 
 
-def fence(question: Question) -> str:
-    return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_all(question)))])
+def fence(question: InfillQuery) -> str:
+    return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_whole_text(question)))])
 
 
-def _mark(question: Question) -> str:
-    text = _all(question)
+def _hole_mark(question: InfillQuery) -> str:
+    text = _whole_text(question)
     return next(mark for n in range(len(text) + 2) if (mark := f"<hole{n or ''}/>") not in text)
 
 
-def _all(question: Question) -> str:
+def _whole_text(question: InfillQuery) -> str:
     return question.prefix + question.suffix + question.draft
 
 
 @dataclass(frozen=True)
-class Block:
+class CodeBlock:
     """The fill in an answer: `answer[start:end]`. `is_closed`: no more of it will come."""
 
     start: int
@@ -71,7 +71,7 @@ class Block:
     is_closed: bool
 
 
-def block(answer: str, *, ended: bool) -> Block:
+def find_block(answer: str, *, ended: bool) -> CodeBlock:
     """The code in a complete or partial answer; all of the answer if it ended without a fence.
 
     A block ends at the fence of its own level: a fence with a language opens another inside, and one that is indented
@@ -86,28 +86,28 @@ def block(answer: str, *, ended: bool) -> Block:
     marks = [mark for mark in _FENCE.finditer(answer, opening.end()) if mark["ticks"].startswith(ticks)]
     if not ended and marks and marks[-1].end() == len(answer):  # that line may continue
         marks.pop()
-    closing = _closing(opening, marks)
+    closing = _closing_fence(opening, marks)
     if closing is None or (not ended and closing.end() == len(answer)):
         rest = answer[opening.end() :]
         end = opening.end() + len(rest if ended else rest.rstrip("`~").rstrip(" \t").removesuffix("\n"))
-        return Block(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
-    return Block(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
+        return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
+    return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
 
 
-def _unfenced(answer: str, first: int, *, ended: bool) -> Block:
+def _unfenced(answer: str, first: int, *, ended: bool) -> CodeBlock:
     if not ended:
-        return Block(first, first, is_closed=False)
+        return CodeBlock(first, first, is_closed=False)
     text = answer[first:].lstrip()
     start = answer.rfind("\n", first, len(answer) - len(text)) + 1 or first
     end = max(start, len(answer.rstrip()))
     text = text.rstrip()
     ticks = len(text) - len(text.lstrip("`"))
     if ticks and text.endswith("`" * ticks) and "`" not in (inside := text[ticks:-ticks]) and "\n" not in inside:
-        return Block(end - ticks - len(inside), end - ticks, is_closed=True)
-    return Block(start, end, is_closed=True)
+        return CodeBlock(end - ticks - len(inside), end - ticks, is_closed=True)
+    return CodeBlock(start, end, is_closed=True)
 
 
-def _closing(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Match[str] | None:
+def _closing_fence(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Match[str] | None:
     """The fence that ends a block. In a text, which has blocks itself, the last one."""
     if _TEXT.match(opening["language"]):
         return next((mark for mark in reversed(marks) if not mark["language"].strip()), None)
@@ -141,17 +141,17 @@ def _without_line_end(answer: str, start: int, end: int) -> int:
     return end
 
 
-def begun(text: str, prefix: str) -> str:
+def partial_text(text: str, prefix: str) -> str:
     """The text of an unfinished answer; empty as long as it may still repeat the text before the hole."""
     start = text.lstrip()
     if any(len(start) < len(tail) and tail.startswith(start) for tail in _tails(prefix)):
         return ""
-    return _without_before(text, prefix)
+    return _without_repeated_prefix(text, prefix)
 
 
-def fitted(text: str, question: Question) -> str:
+def finished_text(text: str, question: InfillQuery) -> str:
     """The text of a finished answer without a repeat of the hole's surroundings."""
-    text = _indented(_without_before(text, question.prefix), question.prefix)
+    text = _fix_indent(_without_repeated_prefix(text, question.prefix), question.prefix)
     if question.single_line:
         text = (text.splitlines() or [""])[0]
     return Ending(question.prefix, question.suffix, current=question.draft).cut(text)
@@ -159,7 +159,7 @@ def fitted(text: str, question: Question) -> str:
 
 def _tails(prefix: str) -> list[str]:
     """Texts an answer may repeat, longest first: the last lines and word; one whole line only if it opens a block."""
-    lines = prefix.split("\n")[-_MOST_REPEATED_LINES:]
+    lines = prefix.split("\n")[-_MAX_REPEATED_LINES:]
     tails = ["\n".join(lines[first:]).lstrip() for first in range(len(lines))]
     if len(lines) > 1 and not lines[-1].strip() and not lines[-2].rstrip().endswith(_OPENERS):
         del tails[-2]
@@ -167,12 +167,12 @@ def _tails(prefix: str) -> list[str]:
     return [tail for tail in [*tails, *([word[0]] if word else [])] if re.search(r"\w", tail)]
 
 
-def _without_before(text: str, prefix: str) -> str:
+def _without_repeated_prefix(text: str, prefix: str) -> str:
     start = text.lstrip()
     return next((start[len(tail) :] for tail in _tails(prefix) if start.startswith(tail)), text)
 
 
-def _indented(text: str, prefix: str) -> str:
+def _fix_indent(text: str, prefix: str) -> str:
     """The text for a line that is already indented: removes the first line's indentation and aligns the others."""
     indent = prefix.rpartition("\n")[2]
     if not indent or indent.strip():

@@ -14,9 +14,9 @@ from typing import cast
 import torch
 
 from inference.deadline import Deadline
-from inference.engine.fim.decode import Lookup
+from inference.engine.fim.decode import PromptLookup
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import Work
+from inference.engine.work import RequestRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for
 from inference.models.family import FimAdapter, FimPrefixHandle, common_start
@@ -47,7 +47,7 @@ def warm_up(model: LoadedModel, kind: EditKind) -> None:
             pass
 
 
-class NextEditRewriteRun(Work[_Event]):
+class NextEditRewriteRun(RequestRun[_Event]):
     """The work on one request, as a generator: each step does at most one forward pass. Yields `NextEdits`, then Done.
 
     `passes` counts the decoding passes, and `output` is the text so far. An answer cut by the deadline is dropped.
@@ -71,18 +71,18 @@ class NextEditRewriteRun(Work[_Event]):
         self.passes = 0
         self.output = ""
 
-    def _work(self) -> Generator[_Event | None, None, None]:
+    def _run(self) -> Generator[_Event | None, None, None]:
         prompt = prompt_for(self._kind, self._request)
         edits = () if prompt is None else (yield from self._edits(prompt))
         yield NextEdits(self._request.id, edits)
-        yield Done(self._request.id, Outcome.DEADLINE if self._late() else Outcome.COMPLETE, self._counters.stats())
+        yield Done(self._request.id, Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE, self._counters.stats())
 
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.draft)
         family = cast("FimAdapter", self._model.family)
         with closing(family.open(ids)) as context:
-            if not (yield from self._encode(context, ids)):
+            if not (yield from self._prefill_context(context, ids)):
                 return ()
             tokens = yield from self._decode(context, draft, prompt.ends)
         return prompt.edits(self.output, prompt.sure(tokens)) if tokens else ()
@@ -105,14 +105,14 @@ class NextEditRewriteRun(Work[_Event]):
         family = cast("FimAdapter", self._model.family)
         vocabulary = self._model.vocabulary
         max_tokens = len(draft) + _MAX_ADDED_TOKENS
-        lookup = Lookup(draft)
+        lookup = PromptLookup(draft)
         position = 0
         continuation = context.continuation(max_tokens + MAX_DRAFT_TOKENS)
         ids, last = list[int](), list[int]()
         tokens = list[tuple[bytes, float]]()
-        while len(ids) < max_tokens and not self._late():
+        while len(ids) < max_tokens and not self._is_late():
             draft_ids = list(draft[position : position + self._max_draft_tokens])
-            draft_ids = draft_ids or lookup.guess(ids[-_NGRAM_TOKENS:], self._max_draft_tokens)
+            draft_ids = draft_ids or lookup.draft(ids[-_NGRAM_TOKENS:], self._max_draft_tokens)
             input_ids = torch.tensor([[*last, *draft_ids]], dtype=torch.long, device=family.device)
             logits = continuation.verify(input_ids)[0]
             likeliest = logits.argmax(-1).tolist()
@@ -131,9 +131,9 @@ class NextEditRewriteRun(Work[_Event]):
             yield None
         return []
 
-    def _next_position(self, draft: Sequence[int], position: int, ids: Sequence[int], lookup: Lookup) -> int:
+    def _next_position(self, draft: Sequence[int], position: int, ids: Sequence[int], lookup: PromptLookup) -> int:
         """Returns where the draft continues: after its accepted token, or after the n-gram that ends the output."""
         if draft[position : position + 1] == ids[-1:]:
             return position + 1
-        following = lookup.guess(ids[-_NGRAM_TOKENS:], len(draft))
+        following = lookup.draft(ids[-_NGRAM_TOKENS:], len(draft))
         return len(draft) - len(following) if following else len(draft)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import Work
+from inference.engine.work import RequestRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
@@ -44,7 +44,7 @@ _MAX_CHARS = 900
 _Event = NextEdits | Done
 
 
-class NextEditJudgeRun(Work[_Event]):
+class NextEditJudgeRun(RequestRun[_Event]):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields `NextEdits`, of whole lines, then Done. None is a step with nothing to report. Closing it stops the work.
@@ -67,11 +67,11 @@ class NextEditJudgeRun(Work[_Event]):
         self._request = request
         self._margin = margin
 
-    def _work(self) -> Generator[_Event | None, None, None]:
+    def _run(self) -> Generator[_Event | None, None, None]:
         traits = self._model.traits
         edits = (yield from self._judge()) if traits.is_fim and traits.can_score else []
         yield NextEdits(self._request.id, tuple(sorted(edits, key=lambda edit: -edit.score)))
-        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        outcome = Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _judge(self) -> Generator[None, None, list[ScoredEdit]]:
@@ -81,7 +81,7 @@ class NextEditJudgeRun(Work[_Event]):
         vocabulary = self._model.vocabulary
         diff_ids = vocabulary.encode(_changes(self._request.path, text, self._request.hunks))
         for (start, end), proposals in groupby(self._request.proposals, lambda edit: (edit.start, edit.end)):
-            if self._late():
+            if self._is_late():
                 break
             edits = list(proposals)
             current = text[start:end]
@@ -90,11 +90,11 @@ class NextEditJudgeRun(Work[_Event]):
                 vocabulary.encode(_diff_inserting(new, text[end:])) for new in (current, *(edit.text for edit in edits))
             ]
             with closing(self._model.family.open(prompt_ids)) as context:
-                if not (yield from self._encode(context, prompt_ids)):
+                if not (yield from self._prefill_context(context, prompt_ids)):
                     break
                 logprobs = list[float]()
                 for ids in texts:  # each takes a pass, and others' requests have their turns between
-                    if self._late():
+                    if self._is_late():
                         return offers
                     logprobs.append(float(context.log_probabilities([ids])[0].sum()))
                     self._counters.steps += 1

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from inference.engine.fim import chat
-from inference.engine.fim.chat import Block
-from inference.engine.fim.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
+from inference.engine.fim.chat import CodeBlock
+from inference.engine.fim.query import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, InfillQuery
 from inference.models import fim_tokens
 from inference.remote.http import AnswerError, decode_json, one_line
 
@@ -117,7 +117,7 @@ class CompletionApi:
         self._model = model
         self._rich = rich
 
-    def body(self, question: Question) -> dict[str, Any]:
+    def body(self, question: InfillQuery) -> dict[str, Any]:
         """The request."""
         texts = {"prompt": question.prefix, "suffix": question.suffix}
         return {
@@ -140,19 +140,19 @@ class CompletionApi:
         probs = _probs([value for _, value in first.logprobs.token_logprob_pairs]) if first.logprobs else ()
         return StreamDelta(text, probs, _end(first.finish_reason))
 
-    def find_fill(self, answer: str, question: Question, *, ended: bool) -> Block:
+    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> CodeBlock:
         """The fill in an answer: all of it, up to a control token or the end of the only line."""
         stops = [index for token in self.control_tokens if (index := answer.find(token)) >= 0]
         if question.single_line and answer:
             line = answer.splitlines()[0]
             stops += [len(line)] if len(line) < len(answer) else []
-        return Block(0, min(stops, default=len(answer)), bool(stops))
+        return CodeBlock(0, min(stops, default=len(answer)), bool(stops))
 
-    def trim_fill(self, text: str, question: Question, *, ended: bool) -> str:
+    def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
         """A fill without a repeat of the hole's surroundings."""
         return text
 
-    def _common_params(self, question: Question, stop: list[str]) -> dict[str, Any]:
+    def _common_params(self, question: InfillQuery, stop: list[str]) -> dict[str, Any]:
         limits = {"model": self._model, "max_tokens": question.max_tokens, "temperature": question.temperature}
         params: dict[str, Any] = {**limits, "stream": True, **({"stop": stop} if stop else {})}
         return params if question.seed is None else {**params, "seed": question.seed}
@@ -168,7 +168,7 @@ class FimCompletionApi(CompletionApi):
         self.control_tokens = self._tokens.controls
         self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
 
-    def body(self, question: Question) -> dict[str, Any]:
+    def body(self, question: InfillQuery) -> dict[str, Any]:
         prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
         stop = [*self.control_tokens, *_line_end(question)]
         extras = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
@@ -182,7 +182,7 @@ class LlamaInfillApi(CompletionApi):
     path = "/infill"
     context_tokens = CONTEXT_TOKENS
 
-    def body(self, question: Question) -> dict[str, Any]:
+    def body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, _line_end(question))
         common["n_predict"] = common.pop("max_tokens")
         extra = [{"filename": snippet.path, "text": snippet.text} for snippet in question.context]
@@ -208,23 +208,23 @@ class ChatApi(CompletionApi):
     context_tokens = CONTEXT_TOKENS
     sees_drafts = True
 
-    def body(self, question: Question) -> dict[str, Any]:
+    def body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
         extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
         return {"messages": [{"role": "user", "content": chat.message(question)}], **common, **extras}
 
-    def find_fill(self, answer: str, question: Question, *, ended: bool) -> Block:
+    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> CodeBlock:
         """For a single line, waits for nothing behind it."""
-        block = chat.block(answer, ended=ended)
+        block = chat.find_block(answer, ended=ended)
         is_whole = block.is_closed and ended
         if question.single_line:
-            text = chat.begun(answer[block.start : block.end], question.prefix)
+            text = chat.partial_text(answer[block.start : block.end], question.prefix)
             is_whole = "\n" in text.lstrip("\n")
-        return Block(block.start, block.end, is_whole)
+        return CodeBlock(block.start, block.end, is_whole)
 
-    def trim_fill(self, text: str, question: Question, *, ended: bool) -> str:
-        return chat.fitted(text, question) if ended else chat.begun(text, question.prefix)
+    def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
+        return chat.finished_text(text, question) if ended else chat.partial_text(text, question.prefix)
 
 
 def api_for_kind(kind: str, model: str, *, rich: bool) -> CompletionApi:
@@ -233,11 +233,11 @@ def api_for_kind(kind: str, model: str, *, rich: bool) -> CompletionApi:
     return apis[kind](model, rich=rich) if kind in apis else FimCompletionApi(kind, model, rich=rich)
 
 
-def _line_end(question: Question) -> list[str]:
+def _line_end(question: InfillQuery) -> list[str]:
     return ["\n"] if question.single_line else []
 
 
-def max_answer_chars(question: Question) -> int:
+def max_answer_chars(question: InfillQuery) -> int:
     """An answer longer than this ignores `max_tokens`."""
     return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8
 

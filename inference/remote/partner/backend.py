@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Meta
 
 from inference.deadline import Deadline
-from inference.engine.canvas import answered
-from inference.engine.fim import question
-from inference.engine.fim.question import Question, Windows
+from inference.engine.canvas import results
+from inference.engine.fim import query
+from inference.engine.fim.query import InfillQuery, Windows
 from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError
@@ -42,7 +42,7 @@ _ALTERNATIVE_TEMPERATURE = 0.8
 """The temperature of all candidates but the first."""
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
 """The server exists but does not support that. Any other error says nothing about its abilities."""
-_PROBE_QUESTION = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
+_PROBE_QUESTION = InfillQuery("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
 
 
@@ -68,7 +68,7 @@ class StreamedFill:
     """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
 
     def __init__(
-        self, client: ModelServerClient, interface: CompletionApi, question: Question, deadline: Deadline | None
+        self, client: ModelServerClient, interface: CompletionApi, question: InfillQuery, deadline: Deadline | None
     ) -> None:
         self.question = question
         self.end = ""
@@ -206,7 +206,7 @@ class CandidateWriter:
         answer = None if self.is_complete else self._answer
         fills = [*self.fills, self._truncated_fill(answer)] if answer and answer.text else self.fills
         incomplete = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
-        if any(map(question.is_rewritten, incomplete)) or not any(fill.text for fill in fills):
+        if any(map(query.is_rewritten, incomplete)) or not any(fill.text for fill in fills):
             return None
         unfilled = range(len(fills), len(holes))
         probs = [value for fill in fills for value in fill.probs]
@@ -276,7 +276,7 @@ class CandidateWriter:
         text = answer.text.rstrip("\ufffd")
         is_whole = False
         if not answer.question.single_line and "\n" in text.strip("\n"):
-            is_rewritten = question.is_rewritten(self._infilling.holes[len(self.fills)])
+            is_rewritten = query.is_rewritten(self._infilling.holes[len(self.fills)])
             is_whole = answer.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
         return PartnerFill(self._pinned + text, is_whole, answer.tokens, answer.probs)
@@ -315,22 +315,22 @@ class PartnerRun(RemoteRun):
         texts = self._parts.texts
         request = self.request
         text_before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[hole_index]
-        draft = hole.text if self._interface.sees_drafts and question.is_rewritten(hole) else ""
-        max_new_tokens = question.room(hole)
-        reserved_tokens = max_new_tokens + question.tokens(draft) + question.tokens(request.instruction)
+        draft = hole.text if self._interface.sees_drafts and query.is_rewritten(hole) else ""
+        max_new_tokens = query.max_new_tokens(hole)
+        reserved_tokens = max_new_tokens + query.estimate_tokens(draft) + query.estimate_tokens(request.instruction)
         text_after = "".join(texts[hole_index + 1 :])
-        prefix, suffix = windows.around(
+        prefix, suffix = windows.crop(
             text_before + self.pinned(hole_index), text_after, reserved_tokens, self._interface.control_tokens
         )
-        used_tokens = reserved_tokens + question.tokens(prefix) + question.tokens(suffix)
-        question_for_hole = Question(
+        used_tokens = reserved_tokens + query.estimate_tokens(prefix) + query.estimate_tokens(suffix)
+        question_for_hole = InfillQuery(
             prefix,
             suffix,
             hole.single_line,
             max_new_tokens,
             path=request.path,
             language=request.language,
-            context=windows.context(request.context, used_tokens) if self._interface.context_tokens else (),
+            context=windows.fit_snippets(request.context, used_tokens) if self._interface.context_tokens else (),
             instruction=request.instruction,
             draft=draft,
             temperature=_ALTERNATIVE_TEMPERATURE if candidate else 0.0,
@@ -372,7 +372,7 @@ class PartnerRun(RemoteRun):
         distinct: dict[tuple[str, ...], Candidate] = {}
         for writer in self._writers:
             candidate = None if writer.error else writer.candidate()
-            flaws = (answered.has_halves, answered.repeats)
+            flaws = (results.has_broken_character, results.is_repetitive)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 distinct.setdefault(candidate.texts, candidate)
         ranked = [*list(distinct.values())[:1], *sorted(list(distinct.values())[1:], key=lambda it: -it.score)]
@@ -385,7 +385,7 @@ class PartnerRun(RemoteRun):
         if now_s < self._last_draft_s + _DRAFT_S or not any(fill.text for fill in fills):
             return None
         self._last_draft_s = now_s
-        max_tokens = sum(map(question.room, self.holes))
+        max_tokens = sum(map(query.max_new_tokens, self.holes))
         empty: list[tuple[()]] = [()] * (len(self.holes) - len(fills))
         return Draft(
             self.request.id,

@@ -15,9 +15,9 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Noise
-from inference.engine.search.unmask import Unmasking
+from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.denoising.denoise import NoiseSource
+from inference.engine.denoising.unmask import UnmaskingDenoiser
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.infill_config import SamplerSettings
@@ -96,12 +96,15 @@ ROWS, VOCABULARY = 128, 152_000
 def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path) -> None:
     random_masked.save_dream(tmp_path, vocab_size=VOCABULARY, num_hidden_layers=1, hidden_size=16, tied=True)
     family = registry.load(str(tmp_path), device="cpu", dtype="bfloat16")
-    context, canvas = family.open([7] * 20), CanvasBatch.of([Row((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device)
+    context, canvas = (
+        family.open([7] * 20),
+        CanvasBatch.from_canvases([ComposedCanvas((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device),
+    )
     constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))
-    noise = Noise(random_masked.VOCABULARY_SIZE, torch.Generator(), random_masked.MASK)
+    noise = NoiseSource(random_masked.VOCABULARY_SIZE, torch.Generator(), random_masked.MASK)
     for method in ("entropy", "confidence"):
         settings = msgspec.structs.replace(SamplerSettings(), max_steps=8, method=method, top_p=0.9)
-        loop = Unmasking(context, canvas, settings, noise, constraint=constraint)
+        loop = UnmaskingDenoiser(context, canvas, settings, noise, constraint=constraint)
         loop.step()  # what is set up once does not count
         with peak_bytes() as peak:
             loop.step()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inference.deadline import Deadline
 from inference.engine import Engine, RequestError
-from inference.engine.infilling import InfillEvent
+from inference.engine.infilling import DiffusionEvent
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Snippet, Text
 from inference.models import registry
 from tests.inference.engine.filling import request
@@ -102,7 +102,7 @@ def test_nothing_is_ranked_once_what_is_typed_disagrees(masked: Engine) -> None:
     assert any(isinstance(event, Candidate) and event.texts[0].startswith("zebra[7]") for event in rest)
 
 
-def passes(events: Sequence[InfillEvent | None]) -> int:
+def passes(events: Sequence[DiffusionEvent | None]) -> int:
     """How many steps had nothing to report."""
     return sum(event is None for event in events)
 

@@ -177,7 +177,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     hole = Hole(text=text, strength=0.5, single_line=True)
     (slots,) = planned(engine, Text(source), hole, Text(REST)).holes
     given = vocabulary.bytes_of(list(slots.forced + slots.existing))
-    before = given[: slots.skip]
+    before = given[: slots.healed_bytes]
     assert given == before + text.encode()
     assert source.endswith(before.decode())
     open_start = before[len(vocabulary.bytes_of(list(slots.forced))) :]

@@ -18,9 +18,9 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search import denoise
-from inference.engine.search.denoise import Denoising, Noise
+from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.denoising import denoise
+from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
@@ -34,7 +34,7 @@ from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, 
 CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
 STEPS = 12
-OPEN_ROW = Row((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
+OPEN_ROW = ComposedCanvas((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
 STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
 """Entropy bound, confidence and stability."""
 
@@ -52,22 +52,22 @@ def denoised(
     network: DiffusionGemmaNetwork,
     cache: PrefixCache[EncodedTokens],
     ids: Sequence[int],
-    rows: Sequence[Row],
+    rows: Sequence[ComposedCanvas],
     settings: SamplerSettings,
     noise: Any,
-) -> Denoising:
+) -> Denoiser:
     context = EncodedPrefixHandle(network, cache, ids)
     for _ in context.prefill():
         pass
-    loop = Denoising(context, CanvasBatch.of(rows, network.device), settings, noise)
-    while not loop.finished:
+    loop = Denoiser(context, CanvasBatch.from_canvases(rows, network.device), settings, noise)
+    while not loop.is_finished:
         loop.step()
     context.close()
     return loop
 
 
-def noise(network: DiffusionGemmaNetwork, seed: int) -> Noise:
-    return Noise(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
+def noise(network: DiffusionGemmaNetwork, seed: int) -> NoiseSource:
+    return NoiseSource(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
 
 
 def ours(network: DiffusionGemmaNetwork, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
@@ -76,7 +76,7 @@ def ours(network: DiffusionGemmaNetwork, ids: list[int], settings: SamplerSettin
     prefix, steps = list(ids), 0
     for _ in range(CANVASES):
         loop = denoised(network, cache, prefix, [OPEN_ROW], settings, stream)
-        prefix, steps = prefix + loop.answer[0].tolist(), steps + loop.step_number
+        prefix, steps = prefix + loop.prediction_ids[0].tolist(), steps + loop.step_number
     return prefix[len(ids) :], steps
 
 
@@ -96,7 +96,12 @@ def generated(model: Any, ids: torch.Tensor, seed: int, settings: SamplerSetting
 
 @torch.inference_mode()
 def by_hand(
-    model: Any, prefix: Sequence[int], row: Row, settings: SamplerSettings, seed: int, bias: torch.Tensor | None = None
+    model: Any,
+    prefix: Sequence[int],
+    row: ComposedCanvas,
+    settings: SamplerSettings,
+    seed: int,
+    bias: torch.Tensor | None = None,
 ) -> tuple[list[int], int]:
     """The tokens of a canvas with pins, and the steps taken; `bias` (holes, V) is added to the logits of its holes."""
     given, prefix_ids = torch.tensor([row.ids]), torch.tensor([list(prefix)])
@@ -142,15 +147,15 @@ def test_a_batch_equals_that_of_generate(
     ids, settings = prompt(3), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     theirs = generated(network.model, ids.expand(3, -1), 3, settings, 1)
     loop = denoised(network, encoded_cache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
-    assert loop.answer.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
+    assert loop.prediction_ids.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
     assert loop.steps.tolist() == [round(CANVAS_TOKENS / each) for each in theirs.tokens_per_forward.tolist()]
 
 
 PINNED = [
     OPEN_ROW,
-    Row((OPEN,) * 6 + (7, 8, 9), ((0, 0, 6),)),
-    Row((11, 12, *(OPEN,) * 5, 13, *(OPEN,) * 3, 14, 15, 16), ((2, 2, 7), (8, 8, 11))),
-    Row((OPEN, 5, OPEN, 6, OPEN, 7), ((0, 0, 1), (2, 2, 3), (4, 4, 5))),
+    ComposedCanvas((OPEN,) * 6 + (7, 8, 9), ((0, 0, 6),)),
+    ComposedCanvas((11, 12, *(OPEN,) * 5, 13, *(OPEN,) * 3, 14, 15, 16), ((2, 2, 7), (8, 8, 11))),
+    ComposedCanvas((OPEN, 5, OPEN, 6, OPEN, 7), ((0, 0, 1), (2, 2, 3), (4, 4, 5))),
 ]
 
 
@@ -161,7 +166,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: DiffusionGemmaNe
     ids, settings = prompt(2)[0, :prefix].tolist(), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
     tokens, steps = by_hand(network.model, ids, PINNED[index], settings, 2)
     loop = denoised(network, encoded_cache(network, 0), ids, [PINNED[index]], settings, noise(network, 2))
-    assert loop.answer[0].tolist() == tokens
+    assert loop.prediction_ids[0].tolist() == tokens
     assert loop.step_number == steps
 
 
@@ -172,10 +177,10 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
     model, settings, plan = released.loaded, released.loaded.properties.sampler, planned(released, *segments)
     row = plan.compose([9])
-    constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.holes)
+    constraint = model.constraints.build(CanvasBatch.from_canvases([row], model.family.device), plan.holes)
     rest = (settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence)
     limited = SamplerSettings(STEPS, *rest)
-    bias = constraint.biases[constraint.of_row]
+    bias = constraint.biases[constraint.bias_index]
     tokens, steps = by_hand(gemma(released).network.model, plan.prefix_ids, row, limited, seed, bias)
     ((first, _, end),) = row.spans
     plain, family = using(released, sampler=limited), gemma(released)
@@ -195,20 +200,20 @@ SEGMENTS = (Text("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, 
 
 
 def test_rows_that_are_not_there_are_never_accepted() -> None:
-    accepted = denoise.accept(torch.tensor([[0.1, float("inf")], [0.2, 0.1]]), 10.0, torch.tensor([2.0, 2.0]))
+    accepted = denoise.accept_rows(torch.tensor([[0.1, float("inf")], [0.2, 0.1]]), 10.0, torch.tensor([2.0, 2.0]))
     assert accepted.tolist() == [[True, False], [True, True]]
 
 
 def test_the_floor_accepts_more_than_the_bound_allows() -> None:
     entropies = torch.tensor([[3.0, 1.0, 2.0, 4.0]])
-    assert int(denoise.accept(entropies, 0.1).sum()) == 1
-    assert denoise.accept(entropies, 0.1, torch.tensor([3.0])).tolist() == [[True, True, True, False]]
+    assert int(denoise.accept_rows(entropies, 0.1).sum()) == 1
+    assert denoise.accept_rows(entropies, 0.1, torch.tensor([3.0])).tolist() == [[True, True, True, False]]
 
 
 def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
     entropies, counts = torch.tensor([[0.1, float("inf")], [0.1, 0.5]]), torch.tensor([1, 2])
     for settings in (SamplerSettings(confidence=0.2), SamplerSettings(confidence=0.0, total_entropy=0.5)):
-        assert denoise.confident(entropies, counts, settings).tolist() == [True, False]
+        assert denoise.is_confident(entropies, counts, settings).tolist() == [True, False]
 
 
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from inference.bench import infilling_tasks
-from inference.engine.canvas import answered, repetition
-from inference.engine.canvas.answered import Filled, RankedFill, Written
+from inference.engine.canvas import repetition, results
+from inference.engine.canvas.results import CanvasResult, FilledCanvas, RankedFill
 from inference.messages import Hole
 
 DATA = Path(__file__).parents[2] / "data"
@@ -24,7 +24,7 @@ DATA = Path(__file__).parents[2] / "data"
     ],
 )
 def test_what_is_said_again_and_again_is_found(text: str) -> None:
-    assert repetition.repeats(text)
+    assert repetition.is_repetitive(text)
 
 
 @pytest.mark.parametrize(
@@ -42,23 +42,23 @@ def test_what_is_said_again_and_again_is_found(text: str) -> None:
     ],
 )
 def test_what_code_may_repeat_is_not(text: str) -> None:
-    assert not repetition.repeats(text)
+    assert not repetition.is_repetitive(text)
 
 
 @pytest.mark.parametrize("name", ["tuning.jsonl.gz", "tuning_packages.jsonl.gz"])
 def test_no_true_fill_is_taken_for_one(name: str) -> None:
     solutions = [task.canonical_solution for task in infilling_tasks.read_tasks(DATA / name)]
     assert len(solutions) >= 200
-    assert not list(filter(repetition.repeats, solutions))
+    assert not list(filter(repetition.is_repetitive, solutions))
 
 
-def _canvas(first: int, *texts: str) -> Filled:
-    written = Written([], [], [], 1)
-    return Filled(range(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
+def _canvas(first: int, *texts: str) -> CanvasResult:
+    written = FilledCanvas([], [], [], 1)
+    return CanvasResult(range(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
 
 
-def _offered(canvases: list[Filled], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    found = answered.candidates("r", canvases, holes, 3, 0.0, complete=True)
+def _offered(canvases: list[CanvasResult], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    found = results.candidates("r", canvases, holes, 3, 0.0, complete=True)
     return [(candidate.texts, candidate.unfilled) for candidate in found]
 
 

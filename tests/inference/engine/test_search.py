@@ -13,42 +13,53 @@ from hypothesis import strategies as st
 from inference.bench import infilling_tasks
 from inference.bench.infilling import by_engine
 from inference.engine import Engine
-from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import Plan, Slots
-from inference.engine.search import length, rank
-from inference.engine.search.denoise import Denoising, Noise
-from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
-from inference.engine.search.rank import Ranking, ScoreWeights
+from inference.engine.canvas.layout import CanvasPlan, HoleLayout
+from inference.engine.canvas.results import FilledCanvas
+from inference.engine.denoising import length, rank
+from inference.engine.denoising.denoise import Denoiser, NoiseSource
+from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, trial_canvases
+from inference.engine.denoising.rank import FillRanker, ScoreWeights
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import causal_logits, gemma, opened, planned
 
-LINE = Slots(24, single_line=True)
-HOLES = st.builds(lambda low, more: Slots(maximum=low + more, minimum=low), st.integers(1, 20), st.integers(0, 60))
+LINE = HoleLayout(24, single_line=True)
+HOLES = st.builds(
+    lambda low, more: HoleLayout(max_rows=low + more, min_rows=low), st.integers(1, 20), st.integers(0, 60)
+)
 
 
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8))
-def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int) -> None:
-    for choices in (length.from_grid(holes, count), length.guessed([*holes, Slots(9)], count, usual_first=False)):
+def test_lengths_keep_within_the_limits_of_every_hole(holes: list[HoleLayout], count: int) -> None:
+    for choices in (
+        length.grid_lengths(holes, count),
+        length.candidate_lengths([*holes, HoleLayout(9)], count, usual_first=False),
+    ):
         assert 1 <= len(choices) <= count
         assert len(set(choices)) == len(choices)
         for choice in choices:
-            assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=False))
+            assert all(hole.min_rows <= size <= hole.max_rows for hole, size in zip(holes, choice, strict=False))
 
 
 def test_lengths_far_from_the_usual_are_unusual() -> None:
-    far = {size: length.unusual([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
+    far = {size: length.length_deviation([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
     assert far[6] == 0.0 < far[9] < far[18] < far[1]
     assert (far[9], far[18]) == pytest.approx((far[4], far[2]))
-    assert length.unusual([LINE, LINE], [6, 18]) == pytest.approx(far[18] / 2)
-    assert length.unusual([Slots(9, minimum=9)], [9]) == 0.0, "it has no other"
+    assert length.length_deviation([LINE, LINE], [6, 18]) == pytest.approx(far[18] / 2)
+    assert length.length_deviation([HoleLayout(9, min_rows=9)], [9]) == 0.0, "it has no other"
 
 
 def test_usual_length_keeps_within_limits() -> None:
-    holes = [Slots(24, single_line=True), Slots(64), Slots(4, single_line=True), Slots(24, minimum=20), Slots(0, 0)]
-    assert length.usual(holes) == (6, 40, 4, 20, 0)
+    holes = [
+        HoleLayout(24, single_line=True),
+        HoleLayout(64),
+        HoleLayout(4, single_line=True),
+        HoleLayout(24, min_rows=20),
+        HoleLayout(0, 0),
+    ]
+    assert length.usual_lengths(holes) == (6, 40, 4, 20, 0)
 
 
 TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
@@ -101,25 +112,25 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
         candidates = [(encode(fill), encode(suffix)) for fill, suffix in texts]
         for weights in (WEIGHTED, ScoreWeights(3.0, 4.0, 16, length=0.15), rank.SEVERAL_LINES):
             with opened(engine, ids) as context:
-                found = rank.likelihoods(context, candidates, weights)
+                found = rank.fill_scores(context, candidates, weights)
             for score, parts in zip(found, candidates, strict=True):
                 assert abs(score - by_hand(engine, ids, parts, weights)) < 1e-3
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
     with opened(embedded, []) as context:
-        assert rank.likelihoods(context, [([7], [])], rank.SEVERAL_LINES) == [0.0]
+        assert rank.fill_scores(context, [([7], [])], rank.SEVERAL_LINES) == [0.0]
 
 
 def test_of_a_model_that_cannot_score_the_surer_fill_ranks_first() -> None:
     """Only the tokens it chose count, not those that were given or stand behind the hole."""
-    sure, unsure = (Written([5, 6, 7, 8], [1.0, 1.0, chance, 1.0], [(1, 2, 3)], 1) for chance in (0.9, 0.2))
+    sure, unsure = (FilledCanvas([5, 6, 7, 8], [1.0, 1.0, chance, 1.0], [(1, 2, 3)], 1) for chance in (0.9, 0.2))
     assert sure.log_confidence > unsure.log_confidence
-    assert Written([5], [1.0], [(0, 1, 1)], 1).log_confidence == 0.0
+    assert FilledCanvas([5], [1.0], [(0, 1, 1)], 1).log_confidence == 0.0
 
 
 CODE = "x = area(width, height)\n" * 20
-WEIGHTS = ScoreWeights(smoothing=0.0, suffix=2.0, suffix_tokens=3, unusual=0.5)
+WEIGHTS = ScoreWeights(smoothing=0.0, suffix=2.0, suffix_tokens=3, length_deviation=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -127,26 +138,26 @@ def bigrams() -> Engine:
     return Engine(BigramFamily(CODE))
 
 
-def written(bigrams: Engine, plan: Plan, *fills: str) -> Written:
+def written(bigrams: Engine, plan: CanvasPlan, *fills: str) -> FilledCanvas:
     """A canvas with these texts in its holes; the token that healing moved into a hole begins it."""
     encoded = [bigrams.loaded.vocabulary.encode(text) for text in fills]
     row = plan.compose([len(each) for each in encoded])
     ids = list(row.ids)
     for (_, first, end), each in zip(row.spans, encoded, strict=True):
         ids[first:end] = each
-    return Written(ids, [1.0] * len(ids), row.spans, 1)
+    return FilledCanvas(ids, [1.0] * len(ids), row.spans, 1)
 
 
-def scores(bigrams: Engine, plan: Plan, several: Sequence[Written], parts: int) -> tuple[list[float], int]:
+def scores(bigrams: Engine, plan: CanvasPlan, several: Sequence[FilledCanvas], parts: int) -> tuple[list[float], int]:
     found: list[float] = []
     with closing(bigrams.loaded.family.open(plan.prefix_ids)) as context:
-        ranking = Ranking(bigrams.loaded, context, plan)
+        ranking = FillRanker(bigrams.loaded, context, plan)
         ranking.weights = WEIGHTS
         passes = len(list(ranking.score_by_masking(several, found, parts)))
     return found, passes
 
 
-def masked_by_hand(context: PrefixHandle, one: Written, order: Sequence[Sequence[int]]) -> list[float]:
+def masked_by_hand(context: PrefixHandle, one: FilledCanvas, order: Sequence[Sequence[int]]) -> list[float]:
     found = []
     for number, part in enumerate(order):
         ids = torch.tensor([one.ids])
@@ -169,7 +180,7 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine
         parts = [list(range(first, middle)), list(range(middle, end)), list(range(end, end + 3))]
         sums = masked_by_hand(context, one, [part for part in parts if part])
         mean = (sum(sums[:-1]) / (end - first) + 2 * sums[-1] / 3) / 3
-        assert score == pytest.approx(mean - 0.5 * length.unusual(plan.holes, [end - first]), abs=1e-5)
+        assert score == pytest.approx(mean - 0.5 * length.length_deviation(plan.holes, [end - first]), abs=1e-5)
     context.close()
 
 
@@ -191,7 +202,7 @@ def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
 def ends(bigrams: Engine, *segments: Text | Hole) -> list[float]:
     plan = planned(bigrams, *segments)
     with_context = bigrams.loaded.family.open(plan.prefix_ids)
-    chances = Ranking(bigrams.loaded, with_context, plan).end_chances()
+    chances = FillRanker(bigrams.loaded, with_context, plan).end_logprobs()
     with_context.close()
     return chances
 
@@ -221,21 +232,21 @@ SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=Tr
 
 
 @contextmanager
-def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tuple[Denoising, Ranking, Plan]]:
+def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tuple[Denoiser, FillRanker, CanvasPlan]]:
     model = engine.loaded
     plan = planned(engine, *SEGMENTS)
-    rows = tried([plan.compose([length]) for length in lengths], finished)
-    canvas = CanvasBatch.of(rows, model.family.device)
-    noise = Noise.of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
-    constraint = model.constraints.of(canvas, plan.holes)
+    rows = trial_canvases([plan.compose([length]) for length in lengths], finished)
+    canvas = CanvasBatch.from_canvases(rows, model.family.device)
+    noise = NoiseSource.from_model(model.family.traits, model.properties, torch.Generator().manual_seed(1))
+    constraint = model.constraints.build(canvas, plan.holes)
     with opened(engine, plan.prefix_ids) as context:
-        loop = Denoising(context, canvas, model.properties.sampler, noise, max_steps=20, constraint=constraint)
-        yield loop, Ranking(model, context, plan), plan
+        loop = Denoiser(context, canvas, model.properties.sampler, noise, max_steps=20, constraint=constraint)
+        yield loop, FillRanker(model, context, plan), plan
 
 
-def suffixes(loop: Denoising) -> list[tuple[int, ...]]:
+def suffixes(loop: Denoiser) -> list[tuple[int, ...]]:
     ends = [spans[-1][2] for spans in loop.canvas.spans]
-    rows = zip(loop.answer.tolist(), ends, loop.canvas.lengths, strict=True)
+    rows = zip(loop.prediction_ids.tolist(), ends, loop.canvas.lengths, strict=True)
     return [tuple(ids[end:length]) for ids, end, length in rows]
 
 
@@ -246,29 +257,29 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
             loop.step()
-        before, sure, feedback, owner = loop.answer, loop.row_confidences, loop.feedback, loop.canvas.owner
+        before, sure, feedback, owner = loop.prediction_ids, loop.row_confidences, loop.feedback, loop.canvas.owner
         kept = [2, 0, 1]
-        loop.go_on_with(kept, loop.canvas.keep(kept, plan.suffix, plan.width))
+        loop.continue_with(kept, loop.canvas.select(kept, plan.suffix, plan.width))
         assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[old] for old in kept]
         for new, old in enumerate(kept):
             ((_, _, end),) = loop.canvas.spans[new]
-            assert torch.equal(loop.answer[new, :end], before[old, :end])
+            assert torch.equal(loop.prediction_ids[new, :end], before[old, :end])
             assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
             assert torch.equal(loop.feedback[loop.canvas.owner == new], feedback[owner == old])
-        fresh, held = model.constraints.of(loop.canvas, plan.holes), loop.constraint
-        assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
+        fresh, held = model.constraints.build(loop.canvas, plan.holes), loop.constraint
+        assert torch.equal(fresh.biases[fresh.bias_index], held.biases[held.bias_index])
         loop.step()
         assert is_due(loop, plan, FINISHED)
-        best = ranking.ranked(loop.standing)[:FINISHED]
-        assert prune(ranking, loop, plan, FINISHED) == [one.written for one in best]
-        left = ranking.ranked(loop.standing)
-        assert [(one.texts, one.written.steps) for one in left] == [(one.texts, one.written.steps) for one in best]
-        while not loop.finished:
+        best = ranking.rank(loop.filled_canvases)[:FINISHED]
+        assert prune(ranking, loop, plan, FINISHED) == [one.canvas for one in best]
+        left = ranking.rank(loop.filled_canvases)
+        assert [(one.texts, one.canvas.steps) for one in left] == [(one.texts, one.canvas.steps) for one in best]
+        while not loop.is_finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
-        assert int(loop.answer[0, first]) in hole.allowed
+        assert int(loop.prediction_ids[0, first]) in hole.allowed
         unwritten = {model.properties.mask_token_id}
-        assert not set(loop.answer[0].tolist()[first:]) & unwritten
+        assert not set(loop.prediction_ids[0].tolist()[first:]) & unwritten
 
 
 @pytest.mark.parametrize("finished", [1, FINISHED, FINISHED + 1])
@@ -276,7 +287,7 @@ def test_few_canvases_are_finished_with_the_whole_suffix(embedded: Engine, finis
     with begun(embedded, range(1, 11), finished) as (loop, ranking, plan):
         assert len(plan.suffix) > TRIAL_SUFFIX_TOKENS
         kept = []
-        while not loop.finished:
+        while not loop.is_finished:
             assert set(suffixes(loop)) == {plan.suffix[: None if kept else TRIAL_SUFFIX_TOKENS]}
             loop.step()
             if is_due(loop, plan, finished):
@@ -289,7 +300,7 @@ def test_few_canvases_are_finished_with_the_whole_suffix(embedded: Engine, finis
 def test_kept_canvases_see_the_whole_suffix(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
     with begun(embedded, (8, 9, 10), finished=2) as (loop, ranking, plan):
-        loop.go_on_with([0], loop.canvas.keep([0], plan.suffix[:3], plan.width))
+        loop.continue_with([0], loop.canvas.select([0], plan.suffix[:3], plan.width))
         while not is_due(loop, plan, 2):
             loop.step()
         prune(ranking, loop, plan, 2)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine import Engine, RequestError
-from inference.engine.canvas import cutting, prompt
-from inference.engine.canvas.layout import Plan, Row
-from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, tried
+from inference.engine import Engine, RequestError, text_window
+from inference.engine.canvas import prompt
+from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
+from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, trial_canvases
 from inference.messages import Hole, HoleKind, InfillRequest, Snippet, Text
 from tests.inference.engine.filling import fill
 from tests.inference.loaded import planned
@@ -69,29 +69,29 @@ def test_other_files_are_read_until_one_does_not_fit(released: Engine) -> None:
 
 @given(TEXTS, st.integers(1, 300))
 def test_a_window_is_bounded_and_ends_with_the_text(text: str, size: int) -> None:
-    assert 0 <= len(text) - cutting.window_start(text, size) <= 2 * size
+    assert 0 <= len(text) - text_window.window_start(text, size) <= 2 * size
 
 
 @given(TEXTS, st.integers(8, 300))
 def test_the_start_of_a_window_moves_only_now_and_then(text: str, size: int) -> None:
-    starts = [cutting.window_start(text + "x" * typed, size) for typed in range(size // 4 + 1)]
+    starts = [text_window.window_start(text + "x" * typed, size) for typed in range(size // 4 + 1)]
     assert len(set(starts)) <= 2
     assert starts == sorted(starts)
 
 
 def test_a_window_over_a_line_of_statements_begins_with_one() -> None:
     text = MINIFIED * 1000
-    assert text[cutting.window_start(text, 1000) :].startswith("value")
-    assert text[cutting.window_start("x" * 700 + text, 1000) - 700 - 1] == ";"
+    assert text[text_window.window_start(text, 1000) :].startswith("value")
+    assert text[text_window.window_start("x" * 700 + text, 1000) - 700 - 1] == ";"
 
 
 def test_pieces_are_the_text_and_none_is_long() -> None:
     for unit in (MINIFIED, "x", "é ", "line\n", "\n", MINIFIED * 900 + "\n"):
         text = (unit * (100_000 // len(unit) + 1))[:100_000]
-        found = list(cutting.pieces(text))
+        found = list(text_window.split_for_tokenizer(text))
         assert "".join(found) == text
         assert all(0 < len(piece) <= 16_384 for piece in found)
-    assert list(cutting.pieces("")) == [""]
+    assert list(text_window.split_for_tokenizer("")) == [""]
 
 
 def test_keystroke_keeps_tokens_in_a_one_line_file(embedded: Engine) -> None:
@@ -114,7 +114,7 @@ def with_free_rows(engine: Engine) -> Engine:
     return Engine(replace(engine.loaded, traits=replace(engine.loaded.traits, free_rows=FREE_ROWS)))
 
 
-def shown(engine: Engine, plan: Plan) -> str:
+def shown(engine: Engine, plan: CanvasPlan) -> str:
     return engine.loaded.vocabulary.decode(list(plan.prefix_ids))
 
 
@@ -131,7 +131,7 @@ def shown(engine: Engine, plan: Plan) -> str:
 )
 def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest) -> None:
     (hole,) = planned(request.getfixturevalue(name), Text(BEFORE), Hole(kind), Text(AFTER)).holes
-    assert hole.maximum == tokens
+    assert hole.max_rows == tokens
 
 
 def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) -> None:
@@ -145,9 +145,9 @@ def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) ->
 
 
 def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
-    rows = [Row((*range(length), *range(200)), ((0, 0, length),)) for length in (2, 4, 6, 8)]
-    assert [len(row.ids) - row.spans[-1][2] for row in tried(rows, 1)] == [TRIAL_SUFFIX_TOKENS] * 4
-    wide = tried(rows, 1, FREE_ROWS)
+    rows = [ComposedCanvas((*range(length), *range(200)), ((0, 0, length),)) for length in (2, 4, 6, 8)]
+    assert [len(row.ids) - row.spans[-1][2] for row in trial_canvases(rows, 1)] == [TRIAL_SUFFIX_TOKENS] * 4
+    wide = trial_canvases(rows, 1, FREE_ROWS)
     assert len(wide) * max(len(row.ids) for row in wide) == FREE_ROWS
 
 

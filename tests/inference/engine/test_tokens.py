@@ -15,10 +15,10 @@ from tokenizers import Tokenizer, normalizers
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
-from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraints
-from inference.engine.canvas.layout import Plan
-from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.layout import CanvasPlan
+from inference.engine.canvas.plan import CanvasPlanner
+from inference.engine.canvas.results import FilledCanvas
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
 from inference.models import registry
@@ -109,8 +109,10 @@ def tasks() -> list[InfillingTask]:
     return infilling_tasks.read_tasks(DATA / "tuning.jsonl.gz")
 
 
-def planned(vocabulary: Vocabulary, before: str, hole: Hole, after: str) -> Plan:
-    return Planner(vocabulary, PROPERTIES, InfillRequest("r", (Text(before), hole, Text(after)))).plan(range(1), ())
+def planned(vocabulary: Vocabulary, before: str, hole: Hole, after: str) -> CanvasPlan:
+    return CanvasPlanner(vocabulary, PROPERTIES, InfillRequest("r", (Text(before), hole, Text(after)))).plan(
+        range(1), ()
+    )
 
 
 def token_at(vocabulary: Vocabulary, text: str, place: int) -> tuple[int, int]:
@@ -121,19 +123,19 @@ def token_at(vocabulary: Vocabulary, text: str, place: int) -> tuple[int, int]:
     return starts[number], ids[number]
 
 
-def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
+def allowed(vocabulary: Vocabulary, plan: CanvasPlan, row: int) -> set[int]:
     constraints = Constraints(vocabulary, PROPERTIES, len(vocabulary), torch.device("cpu"))
-    canvas = CanvasBatch.of([plan.compose([2])], torch.device("cpu"))
-    constraint = constraints.of(canvas, plan.holes)
-    return set((constraint.biases[constraint.of_row[row]] > FORBIDDEN).nonzero()[:, 0].tolist())
+    canvas = CanvasBatch.from_canvases([plan.compose([2])], torch.device("cpu"))
+    constraint = constraints.build(canvas, plan.holes)
+    return set((constraint.biases[constraint.bias_index[row]] > FORBIDDEN).nonzero()[:, 0].tolist())
 
 
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
     for task in tasks:
         plan = planned(qwen, task.prefix, Hole(single_line=task.single_line), task.suffix_text)
         (hole,), start = plan.holes, len(task.prefix.encode())
-        at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.skip)
-        assert at == start - hole.skip
+        at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.healed_bytes)
+        assert at == start - hole.healed_bytes
         assert token in allowed(qwen, plan, 0), (task.prefix[-12:], task.solution)
         assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.encode()[:at][-32:])
 
@@ -163,12 +165,12 @@ def test_a_line_break_ends_the_text_of_a_hole_of_one_line(qwen: Vocabulary, fill
     plan, ids = planned(qwen, "if x:\n", Hole(single_line=True), "\n"), qwen.encode("if x:\n" + fill)
     begin = len(plan.prefix_ids)
     span, (hole,) = (0, 0, len(ids) - begin), plan.holes
-    written = Written(ids[begin:], [0.5] * len(ids), [span], 1)
+    written = FilledCanvas(ids[begin:], [0.5] * len(ids), [span], 1)
     assert written.texts(qwen, [hole]) == (text,)
-    assert "".join(written.pieces(qwen, 0, hole)[0]) == text
+    assert "".join(written.token_texts(qwen, 0, hole)[0]) == text
 
 
 def test_what_is_typed_of_a_hole_of_one_line_may_break_it(qwen: Vocabulary) -> None:
     (hole,) = planned(qwen, "x = ", Hole(single_line=True, starts_with="f(\n    y"), "\n").holes
     ids = [*hole.forced, *qwen.encode(" y)\n")]
-    assert Written(ids, [], [(0, len(hole.forced), len(ids))], 1).texts(qwen, [hole]) == ("f(\n    y)",)
+    assert FilledCanvas(ids, [], [(0, len(hole.forced), len(ids))], 1).texts(qwen, [hole]) == ("f(\n    y)",)

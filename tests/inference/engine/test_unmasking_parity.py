@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Noise
-from inference.engine.search.unmask import Resizing, Unmasking
+from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.denoising.denoise import NoiseSource
+from inference.engine.denoising.unmask import Resizing, UnmaskingDenoiser
 from inference.models.family import ModelAdapter
 from inference.models.infill_config import SamplerSettings
 from tests.inference.models import random_masked
@@ -28,8 +28,10 @@ ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus"}
 NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
 PREFIX = tuple((7 * number) % 200 for number in range(11))
 ROWS = {
-    "one hole": Row((*(OPEN,) * 9, 33, 44, 55), ((0, 0, 9),)),
-    "three holes": Row((3, *(OPEN,) * 4, 90, OPEN, 91, 92, *(OPEN,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))),
+    "one hole": ComposedCanvas((*(OPEN,) * 9, 33, 44, 55), ((0, 0, 9),)),
+    "three holes": ComposedCanvas(
+        (3, *(OPEN,) * 4, 90, OPEN, 91, 92, *(OPEN,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))
+    ),
 }
 
 
@@ -132,22 +134,22 @@ def made(folder: Path, save: Any) -> tuple[ModelAdapter, Any]:
 
 def ours(
     family: ModelAdapter,
-    row: Row,
+    row: ComposedCanvas,
     settings: SamplerSettings,
     resizing: Resizing | None = None,
     bias: torch.Tensor = NO_MASK,
 ) -> tuple[list[int], int]:
     """The tokens of our loop behind the prefix, and the forward passes it took."""
-    context, canvas = family.open(PREFIX), CanvasBatch.of([row], family.device)
+    context, canvas = family.open(PREFIX), CanvasBatch.from_canvases([row], family.device)
     constraint = Constraint(bias[None], torch.zeros(len(canvas.hole_rows), dtype=torch.long))
-    noise = Noise(VOCABULARY_SIZE, torch.Generator(), MASK)
-    loop = Unmasking(context, canvas, settings, noise, constraint=constraint, resizing=resizing)
-    while not loop.finished:
+    noise = NoiseSource(VOCABULARY_SIZE, torch.Generator(), MASK)
+    loop = UnmaskingDenoiser(context, canvas, settings, noise, constraint=constraint, resizing=resizing)
+    while not loop.is_finished:
         loop.step()
-    return loop.answer[0].tolist(), loop.step_number
+    return loop.prediction_ids[0].tolist(), loop.step_number
 
 
-def whole(row: Row) -> list[int]:
+def whole(row: ComposedCanvas) -> list[int]:
     return [*PREFIX, *(MASK if id_ == OPEN else id_ for id_ in row.ids)]
 
 
@@ -192,7 +194,7 @@ def test_mdlm_in_place(in_place: tuple[ModelAdapter, Any], steps: int, row: str)
 def test_dreamon_resizes(shifted: tuple[ModelAdapter, Any], method: str, liking: float, top_p: float) -> None:
     """`liking` is added to both tokens, which random weights would seldom write."""
     family, model = shifted
-    row = Row((*(OPEN,) * 9, 33, 44, EOS), ((0, 0, 9),))
+    row = ComposedCanvas((*(OPEN,) * 9, 33, 44, EOS), ((0, 0, 9),))
     bias = NO_MASK.clone()
     bias[[EXPAND, EOS]] = liking
     limits = {"expand": EXPAND, "delete": EOS, "most_masks": 12, "budget": 24, "top_p": top_p}

@@ -67,7 +67,7 @@ async def test_a_worker_ends_if_unused_and_not_before(own_folder: Path) -> None:
         async with WorkerClient(WorkerOptions("embedded"), name="tests") as editor:
             await editor.load()
             assert not await doctor.shut_down(if_unused=True)
-            assert (await editor.ask(fill())).candidates
+            assert (await editor.request(fill())).candidates
             assert editor.pid == doctor.pid
         async with asyncio.timeout(PATIENCE_S):
             while (await doctor.status()).clients > 1:
@@ -98,7 +98,7 @@ async def test_an_unusable_runtime_folder_is_named(
             paths.starting.mkdir()
     async with WorkerClient(options, name="tests") as client:
         with pytest.raises(WorkerError, match=str(folder)) as failed:
-            await client.ask(fill())
+            await client.request(fill())
     assert "; " in str(failed.value), "and what to do"
     commands = [("fill", "-"), ("doctor",), ("worker", "--background")]
     commands = [(*command, "--model", "embedded") for command in commands]

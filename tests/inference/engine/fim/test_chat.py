@@ -3,14 +3,14 @@
 import pytest
 
 from inference.engine.fim import chat
-from inference.engine.fim.question import Question
+from inference.engine.fim.query import InfillQuery
 from inference.messages import Snippet
 
 BODY = "    total = sum(numbers)\n    return total"
 
 
 def code(answer: str) -> str:
-    block = chat.block(answer, ended=True)
+    block = chat.find_block(answer, ended=True)
     return answer[block.start : block.end]
 
 
@@ -48,15 +48,15 @@ def test_while_an_answer_comes_nothing_is_shown_that_goes_again() -> None:
     answer = "Sure:\n```python\nfirst = 1\nsecond = 2\n```\nThat is all."
     shown = ""
     for end in range(len(answer) + 1):
-        block = chat.block(answer[:end], ended=False)
+        block = chat.find_block(answer[:end], ended=False)
         text = answer[block.start : block.end]
         assert text.startswith(shown) and "first = 1\nsecond = 2".startswith(text)
         shown = text
     assert shown == "first = 1\nsecond = 2"
 
 
-def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
-    return Question(prefix, suffix, **{"single_line": False, "max_tokens": 64, **other})  # type: ignore[arg-type]
+def question(prefix: str, suffix: str = "\n", **other: object) -> InfillQuery:
+    return InfillQuery(prefix, suffix, **{"single_line": False, "max_tokens": 64, **other})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -99,23 +99,23 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:
-    assert chat.fitted(answer, question(prefix, suffix)) == text
+    assert chat.finished_text(answer, question(prefix, suffix)) == text
 
 
 def test_a_draft_never_shows_what_is_cut_from_the_finished_text() -> None:
     prefix, answer = "def f():\n    return comp", "return compute(1)"
     shown = ""
     for end in range(len(answer) + 1):
-        text = chat.begun(answer[:end], prefix)
+        text = chat.partial_text(answer[:end], prefix)
         assert text.startswith(shown)
         shown = text
     assert shown == "ute(1)"
 
 
 def test_one_line_is_one_line() -> None:
-    assert chat.fitted("1\nimport os", question("x = ", single_line=True)) == "1"
+    assert chat.finished_text("1\nimport os", question("x = ", single_line=True)) == "1"
     for answer in ("1, 2]", "1, 2]\nprint(x)"):
-        assert chat.fitted(answer, question("x = [", "]\n", single_line=True)) == "1, 2"
+        assert chat.finished_text(answer, question("x = [", "]\n", single_line=True)) == "1, 2"
 
 
 def test_the_message_has_all_that_is_known() -> None:
@@ -160,13 +160,13 @@ LONG = {
 @pytest.mark.parametrize("answer", LONG.values(), ids=LONG)
 def test_any_answer_is_read(answer: str) -> None:
     for ended in (False, True):
-        block = chat.block(answer, ended=ended)
+        block = chat.find_block(answer, ended=ended)
         assert 0 <= block.start <= block.end <= len(answer)
-    assert len(chat.fitted(code(answer), question("def f():\n", answer[:9000]))) <= len(answer)
+    assert len(chat.finished_text(code(answer), question("def f():\n", answer[:9000]))) <= len(answer)
 
 
 @pytest.mark.parametrize("prefix", LONG.values(), ids=LONG)
 def test_any_file_is_gone_on_with(prefix: str) -> None:
-    assert chat.begun("goes on", prefix) == "goes on"
-    assert chat.fitted("goes on", question(prefix)) == "goes on"
+    assert chat.partial_text("goes on", prefix) == "goes on"
+    assert chat.finished_text("goes on", question(prefix)) == "goes on"
     assert len(chat.message(question(prefix))) < len(prefix) + 1000 + prefix.count("`") * 3

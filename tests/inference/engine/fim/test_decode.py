@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from inference.engine import Engine
-from inference.engine.fim.decode import Beam, Decoder, Lookup
-from inference.engine.fim.prompt import HolePrompt
+from inference.engine.fim.decode import Branch, Decoder, PromptLookup
+from inference.engine.fim.prompt import FimPrompt
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM
 
@@ -25,13 +25,13 @@ PROMPTS = [
 ]
 
 
-def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> HolePrompt:
-    ids = tuple(engine.loaded.middle.middle_prompt(prefix, suffix))
-    return HolePrompt(ids, given.encode(), 0, "", 0, ROOM, False)
+def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> FimPrompt:
+    ids = tuple(engine.loaded.fim.middle_prompt(prefix, suffix))
+    return FimPrompt(ids, given.encode(), 0, "", 0, ROOM, False)
 
 
-def written(engine: Engine, one: HolePrompt, lookup: Lookup | None) -> tuple[Beam, Decoder]:
-    branch = Beam.given(engine.loaded.vocabulary, one)
+def written(engine: Engine, one: FimPrompt, lookup: PromptLookup | None) -> tuple[Branch, Decoder]:
+    branch = Branch.from_forced(engine.loaded.vocabulary, one)
     with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
         assert list(context.prefill())[-1:] in ([0], [])
         writer = Decoder(engine.loaded, context, branch.forced, lookup)
@@ -47,24 +47,24 @@ def reference() -> torch.nn.Module:
 
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
-    one, ends = asked(middle, prefix, suffix), middle.loaded.middle.stop_ids
+    one, ends = asked(middle, prefix, suffix), middle.loaded.fim.stop_ids
     prompt = torch.tensor([one.ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
     out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
     wanted = [id_ for id_ in out[0, len(one.ids) :].tolist() if id_ not in ends]
     plain, _ = written(middle, one, None)
-    guessed, _ = written(middle, one, Lookup(one.ids))
+    guessed, _ = written(middle, one, PromptLookup(one.ids))
     assert plain.ids == wanted
     assert guessed.ids == wanted
-    chances = [choice.chance for choice in plain.choices]
-    assert [choice.chance for choice in guessed.choices] == pytest.approx(chances, abs=1e-3)
+    chances = [choice.logprob for choice in plain.choices]
+    assert [choice.logprob for choice in guessed.choices] == pytest.approx(chances, abs=1e-3)
 
 
 def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
     prefix = "".join(f"    self.first_value_{n} = first_value_{n}\n" for n in range(8))
     one = asked(middle, f"def f(self):\n{prefix}", "\n")
     plain, slow = written(middle, one, None)
-    guessed, fast = written(middle, one, Lookup(one.ids))
+    guessed, fast = written(middle, one, PromptLookup(one.ids))
     assert guessed.ids == plain.ids
     assert slow.passes == len(plain.choices)
     assert fast.passes < slow.passes
@@ -73,14 +73,14 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, prefix: str, suffix: str) -> None:
     one = asked(middle, prefix, suffix)
-    plain, slow = written(middle, one, Lookup(one.ids))
-    before = middle.loaded.middle.cached_continuation(one.ids)
+    plain, slow = written(middle, one, PromptLookup(one.ids))
+    before = middle.loaded.fim.cached_continuation(one.ids)
     assert before[: len(plain.ids)] == plain.ids[: len(before)]
-    again, fast = written(middle, one, Lookup(one.ids, before))
+    again, fast = written(middle, one, PromptLookup(one.ids, before))
     assert again.ids == plain.ids
     assert fast.passes <= slow.passes // 2 + 2
     wrong = [id_ + 1 for id_ in before]
-    assert written(middle, one, Lookup(one.ids, wrong))[0].ids == plain.ids
+    assert written(middle, one, PromptLookup(one.ids, wrong))[0].ids == plain.ids
 
 
 def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
@@ -127,7 +127,7 @@ def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
     ],
 )
 def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
-    line = HolePrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True)
-    branch = Beam(line, [], 0, written.encode())
+    line = FimPrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True)
+    branch = Branch(line, [], 0, written.encode())
     branch.cut(is_late=True)
     assert branch.data.decode() == kept

@@ -8,19 +8,19 @@ import pytest
 from inference.ending import Ending
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
-from inference.engine.fim import question
-from inference.engine.fim.prompt import HolePrompt, PromptBuilder
-from inference.engine.fim.question import Question
+from inference.engine.fim import query
+from inference.engine.fim.prompt import FimPrompt, PromptBuilder
+from inference.engine.fim.query import InfillQuery
 from inference.messages import Hole, HoleKind, Snippet
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
-PLAIN = HolePrompt((1,), b"", 0, "", 0, 40, False, Ending("", "\ndef main():\n    pass\n"))
+PLAIN = FimPrompt((1,), b"", 0, "", 0, 40, False, Ending("", "\ndef main():\n    pass\n"))
 
 
-def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> HolePrompt:
+def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> FimPrompt:
     one = request(before, hole or line(), after)
-    return PromptBuilder(engine.loaded, one).of(text_and_holes(one), ("",), 0)
+    return PromptBuilder(engine.loaded, one).build(text_and_holes(one), ("",), 0)
 
 
 def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None:
@@ -35,54 +35,54 @@ def test_a_long_file_moves_its_window_seldom(middle: Engine) -> None:
 
 def test_a_line_without_an_end_is_no_longer_given_than_some(middle: Engine) -> None:
     found = [asked(middle, "x = [" + "1, " * count) for count in range(2_000, 2_040)]
-    assert all(len(one.given) <= 400 for one in found)
+    assert all(len(one.forced) <= 400 for one in found)
     assert len({one.ids for one in found}) <= 2
 
 
 @pytest.mark.parametrize("typed", ["", "na", "names\n        x", "y" * 900, "a\n" * 300])
 def test_head_and_given_are_the_file_up_to_what_was_typed(middle: Engine, typed: str) -> None:
     one = asked(middle, BEFORE, hole=Hole(HoleKind.BLOCK, starts_with=typed))
-    assert one.text(one.given) == typed
+    assert one.text(one.forced) == typed
 
 
 def test_line_ends_at_its_first_break() -> None:
-    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, ending=Ending("    f("))
-    assert one.end_in(b"    f(x)\n", b")\n") == 8
+    one = replace(PLAIN, single_line=True, forced=b"    f(", healed_bytes=6, ending=Ending("    f("))
+    assert one.find_stop(b"    f(x)\n", b")\n") == 8
     assert one.text(b"    f(x)") == "x)"
-    assert one.end_in(b"    f(x)\r\n", b")\r\n") == 8
-    assert one.end_in(b"    f(x", b"x") is None
+    assert one.find_stop(b"    f(x)\r\n", b")\r\n") == 8
+    assert one.find_stop(b"    f(x", b"x") is None
 
 
 def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
-    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, ending=Ending("    f(", ") + y"))
-    assert one.end_in(b"    f(g(x)", b")") is None
-    assert one.end_in(b"    f(g(x))", b")") == 10
-    assert one.end_in(b'    f(":)', b")") is None, "a string is unfinished"
+    one = replace(PLAIN, single_line=True, forced=b"    f(", healed_bytes=6, ending=Ending("    f(", ") + y"))
+    assert one.find_stop(b"    f(g(x)", b")") is None
+    assert one.find_stop(b"    f(g(x))", b")") == 10
+    assert one.find_stop(b'    f(":)', b")") is None, "a string is unfinished"
 
 
 def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
     text = "x = 1\n\ndef main():\n    pass\n"
-    end = PLAIN.end_in(text.encode(), b"\n")
+    end = PLAIN.find_stop(text.encode(), b"\n")
     assert text[:end].strip() == "x = 1"
-    assert PLAIN.end_in(b"x = 1\n\ndef main():\n", b"\n") is None
+    assert PLAIN.find_stop(b"x = 1\n\ndef main():\n", b"\n") is None
 
 
 def test_a_text_ends_where_its_block_does() -> None:
-    one = replace(PLAIN, given=b"    ", skip=4, ending=Ending("    "))
+    one = replace(PLAIN, forced=b"    ", healed_bytes=4, ending=Ending("    "))
     text = "    x = 1\n    y = 2\nz = 3\n"
-    end = one.end_in(text.encode(), b"\n")
+    end = one.find_stop(text.encode(), b"\n")
     assert text[:end] == "    x = 1\n    y = 2"
     for inside in ("    f(\n)\n", "    x = 1\n# y\n", '    """a\nb\n', "    x = 1\n\n", "x = 1\n        y\n"):
-        assert one.end_in(inside.encode(), b"\n") is None
+        assert one.find_stop(inside.encode(), b"\n") is None
 
 
 @pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
 def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
     """A model answers a file of tabs in spaces, too, and the reverse."""
-    one = replace(PLAIN, given=before.encode(), skip=len(before), ending=Ending(before))
+    one = replace(PLAIN, forced=before.encode(), healed_bytes=len(before), ending=Ending(before))
     text = f"{before}x = 1\n{inside}\n"
-    assert one.end_in(text.encode(), b"\n") is None
-    end = one.end_in(f"{text}  def g(self):\n".encode(), b"\n")
+    assert one.find_stop(text.encode(), b"\n") is None
+    end = one.find_stop(f"{text}  def g(self):\n".encode(), b"\n")
     assert text[:end] == text[:-1]
 
 
@@ -91,11 +91,11 @@ def test_a_text_ends_before_an_explanation() -> None:
     one = replace(PLAIN, ending=Ending(has_fences=False))
     text = "x = 1\ny = 2\n```\n"
     for more in ("", "\n"):
-        assert text[: one.end_in((text + more).encode(), b"\n")] == "x = 1\ny = 2"
+        assert text[: one.find_stop((text + more).encode(), b"\n")] == "x = 1\ny = 2"
     for inside in ("x = 1\n# ```\n", '"""a\n```\n', "x = `\n```\n"):
-        assert one.end_in(inside.encode(), b"\n") is None
+        assert one.find_stop(inside.encode(), b"\n") is None
     for around in (Ending(), Ending("```\n", has_fences=False), Ending("", "\n```\n", has_fences=False)):
-        assert replace(one, ending=around).end_in(text.encode(), b"\n") is None
+        assert replace(one, ending=around).find_stop(text.encode(), b"\n") is None
 
 
 def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
@@ -103,14 +103,14 @@ def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
     assert one.text(b"name + x)") == "name + x"
     assert one.text(b"name(x)") == "name(x)"
     assert one.text(b")") == ""
-    assert replace(one, given=b"x)").text(b"x)") == "x)"
+    assert replace(one, forced=b"x)").text(b"x)") == "x)"
 
 
 def test_an_answer_of_a_chat_turn_is_the_code_in_it() -> None:
-    chat = replace(PLAIN, question=Question("x = 1\n", "\n", False, 40, language="python"))
+    chat = replace(PLAIN, query=InfillQuery("x = 1\n", "\n", False, 40, language="python"))
     answer = b"y = 2\nz = 3\n```\nThis adds two names."
-    assert chat.end_in(b"y = 2\nz = 3\n", b"\n") is None
-    assert chat.end_in(b"y = 2\nz = 3\n```\n", b"\n") is not None
+    assert chat.find_stop(b"y = 2\nz = 3\n", b"\n") is None
+    assert chat.find_stop(b"y = 2\nz = 3\n```\n", b"\n") is not None
     assert chat.text(answer) == "y = 2\nz = 3"
 
 
@@ -119,7 +119,7 @@ def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> N
     pieces = (Snippet("b.py", "x = 1\n"), Snippet("c.py", "y = 2"))
     one = request(BEFORE, line(), AFTER, path="a.py", context=pieces)
     builder = PromptBuilder(Engine(family).loaded, one)
-    ids = [builder.of(text_and_holes(one), ("",), 0, reach).ids for reach in builder.reaches[:2]]
+    ids = [builder.build(text_and_holes(one), ("",), 0, reach).ids for reach in builder.windows[:2]]
     shown = [family.tokenizer.decode(each) for each in ids]
     assert shown[0].startswith("y = 2\n\nx = 1\n\n")
     assert shown[0].removeprefix("y = 2\n\nx = 1\n\n") == shown[1]
@@ -127,7 +127,7 @@ def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> N
 
 def test_of_a_piece_that_does_not_fit_whole_lines_are_shown() -> None:
     long = Snippet("b.py", "x = 1\n" * 40)
-    shown = question.fitting([Snippet("a.py", "y = 2\n"), long, Snippet("c.py", "z = 3\n")], 40)
+    shown = query.fit_snippets([Snippet("a.py", "y = 2\n"), long, Snippet("c.py", "z = 3\n")], 40)
     assert [each.path for each in shown] == ["a.py", "b.py"]
     assert 10 < shown[1].text.count("x = 1\n") < 20 and shown[1].text.endswith("\n")
-    assert question.fitting([long], 0) == ()
+    assert query.fit_snippets([long], 0) == ()

@@ -34,7 +34,7 @@ def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False)
     one = request(before, line(), after)
     builder = PromptBuilder(engine.loaded, one)
     parts = text_and_holes(one)
-    return builder.ahead(parts, 0) if ahead else list(builder.of(parts, ("",), 0).ids)
+    return builder.ids_to_prefill(parts, 0) if ahead else list(builder.build(parts, ("",), 0).ids)
 
 
 def test_the_suffix_comes_first(family: LlamaFimAdapter) -> None:
@@ -63,7 +63,7 @@ def test_shorter_prompts_show_less_of_both_sides(family: LlamaFimAdapter) -> Non
     engine = Engine(family)
     one = request("value = 1\n" * 900, line(), "other = 2\n" * 900)
     builder = PromptBuilder(engine.loaded, one)
-    sizes = [len(builder.of(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.reaches]
+    sizes = [len(builder.build(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.windows]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
 

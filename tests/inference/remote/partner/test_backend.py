@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from inference.engine.fim.question import CHARACTERS_PER_TOKEN
+from inference.engine.fim.query import CHARACTERS_PER_TOKEN
 from inference.messages import REFINED_STRENGTH, Candidate, Hole, HoleKind, Outcome, Snippet, Text
 from inference.remote.http import ServerError
 from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, job, one_hole, partner_at, request

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine.fim.question import Question
+from inference.engine.fim.query import InfillQuery
 from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
 from inference.remote import address
@@ -116,7 +116,7 @@ async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Completion
             await asyncio.sleep(0)
 
     client = AllAtOnce(address.parse("http://localhost:1"))
-    question = Question("x = ", "\n", single_line=False, max_tokens=9_000)
+    question = InfillQuery("x = ", "\n", single_line=False, max_tokens=9_000)
     answer = StreamedFill(client, make(rich=False), question, None)
     ticking = asyncio.create_task(tick())
     await answer.receive(lambda: None)

@@ -15,23 +15,23 @@ import torch
 from torch import Tensor
 
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
+from inference.engine.canvas.layout import OPEN, ComposedCanvas, HoleLayout, HoleRows
+from inference.engine.denoising import denoise
+from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import denoise
-from inference.engine.search.denoise import Denoising, Noise, Start
 from inference.models.family import PrefixHandle
 from inference.models.infill_config import SamplerSettings
 
 _LAST_TIME = 1e-3
 """The time at which Dream's and Open-dLLM's schedule ends, which begins at 1."""
 
-_LEAST = 1e-10
+_EPSILON = 1e-10
 """Added to a probability before its logarithm, as Dream's does."""
 
-_DOUBLED_PER_ROW = 2
+_MAX_DOUBLED_PER_ROW = 2
 """How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""
 
-_LIKELIEST = 1024
+_TOP_P_TOKENS = 1024
 """How many tokens of a row to sort for top-p, which is nearly always enough."""
 
 
@@ -64,7 +64,7 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     if top_p >= 1.0:
         return logits
     chances = logits.softmax(-1)
-    for count in (min(_LIKELIEST, logits.shape[-1]), logits.shape[-1]):
+    for count in (min(_TOP_P_TOKENS, logits.shape[-1]), logits.shape[-1]):
         likeliest, tokens = chances.topk(count, -1)
         total = likeliest.cumsum(-1)
         if bool((total[:, -1] > top_p).all()):
@@ -75,15 +75,15 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     return kept.scatter(-1, tokens, logits.gather(-1, tokens).masked_fill(dropped, least))
 
 
-def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
-    """(N,) the sureness of the tokens (N,) to write; higher is surer."""
+def unmask_confidence(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
+    """(N,) the confidence in the tokens (N,) to write."""
     if method == "entropy":
-        return (probabilities * (probabilities + _LEAST).log()).sum(-1)  # exact where it is nearly 0, as it often is
+        return (probabilities * (probabilities + _EPSILON).log()).sum(-1)  # exact where it is nearly 0, as it often is
     return probabilities.gather(-1, tokens[:, None])[:, 0]
 
 
-def surest(table: Tensor, counts: Tensor) -> Tensor:
-    """(B, R) sureness, -inf for no row, and (B,) counts -> (B, R) bool: the surest rows, the first among equals."""
+def select_most_confident(table: Tensor, counts: Tensor) -> Tensor:
+    """(B, R) confidence, -inf for no row, (B,) counts -> (B, R) bool: the most confident rows; of equals, the first."""
     order = table.argsort(dim=-1, descending=True, stable=True)
     chosen = torch.arange(table.shape[1], device=table.device) < counts[:, None]
     return torch.zeros_like(chosen).scatter(-1, order, chosen) & (table > -torch.inf)
@@ -100,14 +100,14 @@ class Resizing:
     """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
     @classmethod
-    def of(cls, model: LoadedModel, holes: Sequence[Slots]) -> "Resizing | None":
+    def from_model(cls, model: LoadedModel, holes: Sequence[HoleLayout]) -> "Resizing | None":
         """For canvases with these holes; None if the model cannot request that."""
         stated = model.properties
         if not model.traits.can_resize:
             return None
         assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"
-        budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
-        limits = [(hole.minimum, hole.maximum) for hole in holes]
+        budget = _MAX_DOUBLED_PER_ROW * sum(hole.max_rows for hole in holes)
+        limits = [(hole.min_rows, hole.max_rows) for hole in holes]
         return cls(stated.expand_token_id, stated.delete_token_id, limits, budget)
 
     def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
@@ -122,7 +122,7 @@ class Resizing:
         return grows.flatten()[rows].to(canvas.pinned.device), shrinks.flatten()[rows].to(canvas.pinned.device)
 
 
-def resized(
+def resize_canvases(
     canvas: CanvasBatch, tokens: Tensor, masked: Tensor, rules: Resizing
 ) -> tuple[CanvasBatch, Tensor, Tensor] | None:
     """The canvases after applying the rows that hold a token of `rules`; None if no written row does.
@@ -138,7 +138,7 @@ def resized(
     rows = []
     picked = list[int]()
     added = list[bool]()
-    for row in canvas.rows:
+    for row in canvas.canvases:
         made: list[int] = []
         spans: list[HoleRows] = []
         at = 0
@@ -153,10 +153,10 @@ def resized(
                 added += [fresh] * copies
             spans.append((opened - (first - begin), opened, len(made)))
             at = end
-        rows.append(Row((*made, *row.ids[at:]), tuple(spans)))
+        rows.append(ComposedCanvas((*made, *row.ids[at:]), tuple(spans)))
     device = tokens.device
     return (
-        CanvasBatch.of(rows, device),
+        CanvasBatch.from_canvases(rows, device),
         torch.tensor(picked, dtype=torch.long, device=device),
         torch.tensor(added, dtype=torch.bool, device=device),
     )
@@ -172,7 +172,7 @@ def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resiz
     return (0, True, size - 1) if size > least else (1, True, size)
 
 
-class Unmasking(Denoising):
+class UnmaskingDenoiser(Denoiser):
     """A batch of canvases whose masked rows are written one or several per step, without feedback."""
 
     def __init__(
@@ -180,13 +180,13 @@ class Unmasking(Denoising):
         context: PrefixHandle,
         canvas: CanvasBatch,
         settings: SamplerSettings,
-        noise: Noise,
+        noise: NoiseSource,
         *,
         resizing: Resizing | None = None,
-        start: Start | None = None,
+        start: PartialNoise | None = None,
         **other: Any,
     ) -> None:
-        """As `Denoising`. `resizing`: how a hole gains and loses rows, if the model can request that."""
+        """As `Denoiser`. `resizing`: how a hole gains and loses rows, if the model can request that."""
         super().__init__(context, canvas, settings, noise, start=start, **other)
         self._resizing = resizing
         self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
@@ -195,11 +195,11 @@ class Unmasking(Denoising):
         self._doubled = [0] * canvas.batch
         self._time = self.step_number
         self._times = self.max_steps
-        self.max_steps = self._most_passes()
+        self.max_steps = self._max_passes()
         self.step_number = 0
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether no row is masked, or the steps are used up."""
         return self._time >= self._times or not bool(self._masked.any())
 
@@ -211,22 +211,22 @@ class Unmasking(Denoising):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
         chosen = self._masked.nonzero()[:, 0]
-        drawn, sure, confidence = self._read(self._limited(self.predict(chosen), chosen))
-        self._write(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
+        drawn, sure, confidence = self._choose_tokens(self._forbid_resizing(self.predict(chosen), chosen))
+        self._unmask_rows(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
         self.steps += running
         self.step_number += 1
         self._time += 1
         if self._resizing is not None:
             self._resize(self._resizing)
 
-    def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
-        """See `Denoising`. Newly pinned rows are no longer masked."""
-        picked = self._picked(chosen, canvas)
+    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
+        """See `Denoiser`. Newly pinned rows are no longer masked."""
+        picked = self._old_hole_rows(chosen, canvas)
         self._masked = self._masked[picked]
         self._doubled = [self._doubled[index] for index in chosen]
-        super().go_on_with(chosen, canvas, constraint)
+        super().continue_with(chosen, canvas, constraint)
 
-    def _most_passes(self) -> int:
+    def _max_passes(self) -> int:
         left = self._times - self._time
         rows = int(self._per_canvas(self._masked).max())
         return self.step_number + min(left, rows)
@@ -240,9 +240,9 @@ class Unmasking(Denoising):
         """(N,) bool: the surest of the `chosen`, as many of each canvas as are `due` (B,)."""
         every = torch.full((len(self._masked),), -torch.inf, device=sure.device)
         table = self.canvas.per_canvas(every.index_put((chosen,), sure), -torch.inf)
-        return surest(table, due)[self.canvas.owner, self.canvas.place]
+        return select_most_confident(table, due)[self.canvas.owner, self.canvas.hole_position]
 
-    def _write(self, chosen: Tensor, drawn: Tensor, confidence: Tensor, written: Tensor) -> None:
+    def _unmask_rows(self, chosen: Tensor, drawn: Tensor, confidence: Tensor, written: Tensor) -> None:
         """Writes the drawn tokens into those masked rows; the other rows show theirs only in drafts."""
         tokens = self._argmax.index_put((chosen,), drawn)
         sure = self._confidence.index_put((chosen,), confidence)
@@ -250,26 +250,26 @@ class Unmasking(Denoising):
         self._confidence = torch.where(self._masked, sure, self._confidence)
         self._masked = self._masked & ~written
         self._current = self.canvas.with_holes(
-            torch.where(self._masked, self._noise.rows(len(self._masked)), self._argmax)
+            torch.where(self._masked, self._noise.noise_ids(len(self._masked)), self._argmax)
         )
 
-    def _read(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, V) logits of some rows -> (n,) tokens, their sureness and probabilities."""
+    def _choose_tokens(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, V) logits of some rows -> (n,) tokens, the confidence in them and probabilities."""
         points: Iterable[Tensor | None] = itertools.repeat(None)
-        if self._heat():
+        if self._temperature():
             points = torch.split(denoise.random_points(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
-        parts = map(self._read_block, torch.split(logits, denoise.BLOCK_ROWS), points)
+        parts = map(self._choose_block_tokens, torch.split(logits, denoise.BLOCK_ROWS), points)
         drawn, sure, confidence = map(torch.cat, zip(*parts, strict=True))
         return drawn, sure, confidence
 
-    def _read_block(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _choose_block_tokens(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         logits = nucleus(logits, self._settings.top_p)
         probabilities = logits.softmax(-1, dtype=torch.float32)
-        drawn = logits.argmax(-1) if points is None else denoise.draw(probabilities, points)
-        sure = sureness(self._settings.method, probabilities, drawn)
+        drawn = logits.argmax(-1) if points is None else denoise.sample_tokens(probabilities, points)
+        sure = unmask_confidence(self._settings.method, probabilities, drawn)
         return drawn, sure, probabilities.gather(-1, drawn[:, None])[:, 0]
 
-    def _limited(self, logits: Tensor, chosen: Tensor) -> Tensor:
+    def _forbid_resizing(self, logits: Tensor, chosen: Tensor) -> Tensor:
         """(N, V) logits without the tokens that would take a hole beyond its limits."""
         if self._resizing is None:
             return logits
@@ -280,7 +280,7 @@ class Unmasking(Denoising):
 
     def _resize(self, rules: Resizing) -> None:
         """Replaces each doubled row by two masked ones, and removes each deleted one."""
-        made = resized(self.canvas, self._argmax, self._masked, rules)
+        made = resize_canvases(self.canvas, self._argmax, self._masked, rules)
         if made is None:
             return
         for row in (~self._masked & (self._argmax == rules.expand_id)).nonzero()[:, 0].tolist():
@@ -291,6 +291,6 @@ class Unmasking(Denoising):
         self._argmax = self._argmax[picked]
         self._confidence = self._confidence[picked].masked_fill(added, 0.0)
         if self.constraint is not None:
-            self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
-        self._current = canvas.with_holes(torch.where(self._masked, self._noise.rows(len(picked)), self._argmax))
-        self.max_steps = self._most_passes()
+            self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[picked])
+        self._current = canvas.with_holes(torch.where(self._masked, self._noise.noise_ids(len(picked)), self._argmax))
+        self.max_steps = self._max_passes()

@@ -22,18 +22,18 @@ from typing import NamedTuple
 
 import torch
 
-from inference.engine.canvas import answered
-from inference.engine.canvas.answered import RankedFill, Written
-from inference.engine.canvas.layout import Plan, Slots
+from inference.engine.canvas import results
+from inference.engine.canvas.layout import CanvasPlan, HoleLayout
+from inference.engine.canvas.results import FilledCanvas, RankedFill
+from inference.engine.denoising import length
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import length
 from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import NoiseKind
 
 _LINE_ENDS = (b"\n", b"\r")
-PARTS = 5
+NUM_PARTS = 5
 """How many passes read a fill; one more reads the text behind it."""
-_FOLLOWING = 3
+_SUFFIX_TOKENS = 3
 """How many of the suffix's tokens to look for at each row, to find where the hole ends."""
 
 
@@ -42,56 +42,56 @@ class ScoreWeights(NamedTuple):
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
     win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
-    and so on. `end` weighs how likely the hole ends there (`Ranking.end_chances`).
+    and so on. `end` weighs how likely the hole ends there (`end_logprobs`).
     """
 
     smoothing: float
     suffix: float
     suffix_tokens: int
     length: float = 0.0
-    unusual: float = 0.0
+    length_deviation: float = 0.0
     end: float = 0.0
 
 
 SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 _REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=4.0, suffix_tokens=16, length=0.15)
 _PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=8.0, suffix_tokens=16)
-_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
+_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, length_deviation=0.2, end=0.2)
 _LENGTHS_OF_A_LINE = 14
 
 
-def by_masking(traits: ModelTraits) -> bool:
+def ranks_by_masking(traits: ModelTraits) -> bool:
     """Whether to rank fills of one line by masking them again: of a masked model that cannot score."""
     return traits.noise is NoiseKind.MASK and not traits.can_resize and not traits.can_score
 
 
-def lengths(traits: ModelTraits, holes: Sequence[Slots]) -> int:
+def num_lengths(traits: ModelTraits, holes: Sequence[HoleLayout]) -> int:
     """How many lengths to try."""
     if all(hole.single_line for hole in holes):
         return _LENGTHS_OF_A_LINE
-    return 1 if by_masking(traits) else 3
+    return 1 if ranks_by_masking(traits) else 3
 
 
-def finished(traits: ModelTraits) -> int:
+def num_finished(traits: ModelTraits) -> int:
     """How many canvases to denoise to the end; more if more candidates are wanted."""
-    return 8 if by_masking(traits) else 4
+    return 8 if ranks_by_masking(traits) else 4
 
 
-class Ranking:
+class FillRanker:
     """Ranks the answers for the holes of one canvas. `context` has read its prefix."""
 
-    def __init__(self, model: LoadedModel, context: PrefixHandle, plan: Plan) -> None:
+    def __init__(self, model: LoadedModel, context: PrefixHandle, plan: CanvasPlan) -> None:
         self._model = model
         self._context = context
         self._plan = plan
-        self.masks = by_masking(model.traits) and all(hole.single_line for hole in plan.holes)
+        self.uses_masking = ranks_by_masking(model.traits) and all(hole.single_line for hole in plan.holes)
         """Whether to score fills by masking them again."""
         self.weights = self._weights()
-        self.ends: list[float] = []
+        self.hole_end_logprobs: list[float] = []
         """The result of `end_chances`, if that counts."""
 
-    def ranked(
-        self, written: Sequence[Written], *, quick: bool = False, known: Sequence[float] | None = None
+    def rank(
+        self, written: Sequence[FilledCanvas], *, quick: bool = False, known: Sequence[float] | None = None
     ) -> list[RankedFill]:
         """The different answers, best first; last those with half a character, then those with an empty hole.
 
@@ -99,9 +99,9 @@ class Ranking:
         """
         count = len(written)
         found = known or ([0.0] * count if count == 1 and quick else self._scores(written))
-        return answered.ranked(self._model.vocabulary, self._plan.holes, written, found)
+        return results.rank_fills(self._model.vocabulary, self._plan.holes, written, found)
 
-    def _scores(self, written: Sequence[Written]) -> list[float]:
+    def _scores(self, written: Sequence[FilledCanvas]) -> list[float]:
         """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
         if not self._model.traits.can_score:
             return [one.log_confidence for one in written]
@@ -110,29 +110,29 @@ class Ranking:
             (one.ids[:end], one.ids[end : end + self.weights.suffix_tokens])
             for one, end in zip(written, ends, strict=True)
         ]
-        return likelihoods(self._context, pairs, self.weights)
+        return fill_scores(self._context, pairs, self.weights)
 
     def _weights(self) -> ScoreWeights:
         """Depends on whether its holes are single-line, and whether the line continues."""
         if not all(hole.single_line for hole in self._plan.holes):
             return SEVERAL_LINES
-        if self.masks:
+        if self.uses_masking:
             return _MASKED_LINE
         following = self._model.vocabulary.bytes_of(list(self._plan.suffix[:1]))
         return _PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else _REST_OF_LINE
 
     def score_by_masking(
         self,
-        written: Sequence[Written],
+        written: Sequence[FilledCanvas],
         found: list[float],
-        parts: int = PARTS,
+        parts: int = NUM_PARTS,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
         """Appends the score of each to `found`, higher is better. Every `next` makes one pass.
 
         Does not read the fills themselves without `parts`, nor any more of them once it is late.
         """
-        orders = [_parts_of(one, parts, self.weights.suffix_tokens) for one in written]
+        orders = [_split_into_parts(one, parts, self.weights.suffix_tokens) for one in written]
         fills: list[list[float]] = [[] for _ in written]
         behind: list[list[float]] = [[] for _ in written]
         passes = self._passes(written, orders)
@@ -144,15 +144,19 @@ class Ranking:
                 yield from self.score_by_masking(written, found, 0)
                 return
         for one, fill, outside in zip(written, fills, behind, strict=True):
-            score = weighted(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, self.weights)
+            score = combine_scores(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, self.weights)
             sizes = [end - first for _, first, end in one.spans]
-            score -= self.weights.unusual * length.unusual(self._plan.holes, sizes)
-            end = self.ends[min(sizes[0], len(self.ends) - 1)] if self.ends else 0.0
+            score -= self.weights.length_deviation * length.length_deviation(self._plan.holes, sizes)
+            end = (
+                self.hole_end_logprobs[min(sizes[0], len(self.hole_end_logprobs) - 1)]
+                if self.hole_end_logprobs
+                else 0.0
+            )
             found.append(score + self.weights.end * end)
 
     @torch.inference_mode()
     def _passes(
-        self, written: Sequence[Written], orders: Sequence[Sequence[Sequence[int]]]
+        self, written: Sequence[FilledCanvas], orders: Sequence[Sequence[Sequence[int]]]
     ) -> Generator[list[list[float]], None, None]:
         """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
         device = self._model.family.device
@@ -161,9 +165,11 @@ class Ranking:
         lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
         valid = torch.arange(width, device=device) < lengths
         flat = true.flatten().clone()
-        flat[_rows([[row for part in order for row in part] for order in orders], width, device)] = self._mask
+        flat[_flat_rows([[row for part in order for row in part] for order in orders], width, device)] = (
+            self._mask_token_id
+        )
         for part in zip(*orders, strict=True):
-            rows = _rows(part, width, device)
+            rows = _flat_rows(part, width, device)
             values: list[float] = []
             if len(rows):
                 shown = None if bool(valid.all()) else valid
@@ -175,32 +181,32 @@ class Ranking:
             yield [[next(taken) for _ in each] for each in part]
 
     @torch.inference_mode()
-    def end_chances(self) -> list[float]:
+    def end_logprobs(self) -> list[float]:
         """For each length from 0 on, its log-probability by a masked model, in one pass; empty if none is to find.
 
         Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
         """
-        (hole, *others), following = self._plan.holes, list(self._plan.suffix[:_FOLLOWING])
-        if others or not following or hole.minimum == hole.maximum:
+        (hole, *others), following = self._plan.holes, list(self._plan.suffix[:_SUFFIX_TOKENS])
+        if others or not following or hole.min_rows == hole.max_rows:
             return []
-        rows = min(hole.maximum + len(following), self._plan.width - len(hole.forced))
+        rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced))
         device = self._model.family.device
-        ids = torch.tensor([[*hole.forced, *[self._mask] * rows]], device=device)
+        ids = torch.tensor([[*hole.forced, *[self._mask_token_id] * rows]], device=device)
         logits = self._context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
         chances = logits.log_softmax(-1)[:, following]
-        begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.maximum + 1))]
+        begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.max_rows + 1))]
         found: list[float] = torch.stack(begins).log_softmax(0).tolist()
         return found
 
     @property
-    def _mask(self) -> int:
+    def _mask_token_id(self) -> int:
         mask = self._model.properties.mask_token_id
         assert mask is not None, "a masked model has one"
         return mask
 
 
 @torch.inference_mode()
-def likelihoods(
+def fill_scores(
     context: PrefixHandle, candidates: Sequence[tuple[Sequence[int], Sequence[int]]], weights: ScoreWeights
 ) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
@@ -213,18 +219,18 @@ def likelihoods(
     for values, (_, suffix) in zip(known, candidates, strict=True):
         count = len(values) - len(suffix)
         behind = float(values[count:].mean()) if suffix else None
-        found.append(weighted(float(values[:count].sum()), count, behind, weights))
+        found.append(combine_scores(float(values[:count].sum()), count, behind, weights))
     return found
 
 
-def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
+def combine_scores(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
     """The score of a fill of log-probability `fill` whose suffix has this mean log-probability, None without one."""
     score = fill / max(1.0, tokens + weights.smoothing)
     score = score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)
     return score + weights.length * math.log(max(1, tokens))
 
 
-def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:
+def _split_into_parts(one: FilledCanvas, parts: int, following: int) -> list[list[int]]:
     """The open rows in this many parts, from left to right, then up to `following` rows behind each hole."""
     rows = [row for _, first, end in one.spans for row in range(first, end)]
     limits = [*(begin for begin, _, _ in one.spans[1:]), len(one.ids)]
@@ -237,7 +243,7 @@ def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:
     return [*(rows[start:end] for start, end in itertools.pairwise(edges)), behind]
 
 
-def _rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
+def _flat_rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
     """Rows of each canvas as numbers in the flattened (B * W)."""
     numbers = [number * width + row for number, rows in enumerate(of_each) for row in rows]
     return torch.tensor(numbers, dtype=torch.long, device=device)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.layout import HoleLayout
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.infill_config import InfillConfig
 
@@ -17,7 +17,7 @@ _GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96,
 """The lengths to try without any knowledge: all of a short line's."""
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
-_LEAST_TO_RESIZE = 4
+_MIN_RESIZABLE_ROWS = 4
 _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 """For a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
 with shorter or many more lengths beside them it is lower by a third.
@@ -25,14 +25,14 @@ with shorter or many more lengths beside them it is lower by a third.
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchBudget:
     """The limits of one request. `max_steps` None: the checkpoint's default."""
 
     candidates: int
     max_steps: int | None
 
     @classmethod
-    def of(cls, request: InfillRequest, properties: InfillConfig) -> "Effort":
+    def from_request(cls, request: InfillRequest, properties: InfillConfig) -> "SearchBudget":
         """The effort for a request with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
@@ -42,53 +42,53 @@ class Effort:
         return cls(candidates, min(properties.quick_steps, most or properties.sampler.max_steps))
 
 
-def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
+def grid_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:
     """Up to `count` choices of lengths, spread evenly over a rising grid within the limits; for 1 the usual one."""
     if count == 1:
-        return [usual(holes)]
+        return [usual_lengths(holes)]
     grids = [_grid(hole) for hole in holes]
     steps = range(count)
     spread = (tuple(grid[round(i * (len(grid) - 1) / (count - 1))] for grid in grids) for i in steps)
     return list(dict.fromkeys(spread))
 
 
-def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
+def resizable_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different starting lengths for a model that adds and removes rows itself.
 
     As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.
     """
-    choices = [usual(holes), *from_grid(holes, count)]
+    choices = [usual_lengths(holes), *grid_lengths(holes, count)]
     longer = [
-        tuple(max(size, min(_LEAST_TO_RESIZE, hole.maximum)) for size, hole in zip(sizes, holes, strict=True))
+        tuple(max(size, min(_MIN_RESIZABLE_ROWS, hole.max_rows)) for size, hole in zip(sizes, holes, strict=True))
         for sizes in choices
     ]
     return list(dict.fromkeys(longer))[:count]
 
 
-def guessed(holes: Sequence[Slots], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
+def candidate_lengths(holes: Sequence[HoleLayout], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
     """Up to `count` lengths to try where the checkpoint gives no signal.
 
     `usual_first`: those of a line by how usual they are.
     """
     if not all(hole.single_line for hole in holes):
-        return list(dict.fromkeys(usual(holes, part) for part in _PARTS_OF_USUAL[:count]))
-    choices = from_grid(holes, count)
-    return sorted(choices, key=lambda each: unusual(holes, each)) if usual_first else choices
+        return list(dict.fromkeys(usual_lengths(holes, part) for part in _PARTS_OF_USUAL[:count]))
+    choices = grid_lengths(holes, count)
+    return sorted(choices, key=lambda each: length_deviation(holes, each)) if usual_first else choices
 
 
-def usual(holes: Sequence[Slots], part: float = 1.0) -> tuple[int, ...]:
+def usual_lengths(holes: Sequence[HoleLayout], part: float = 1.0) -> tuple[int, ...]:
     """The likeliest length of each hole judging only by its limits, or that part of it."""
-    wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.maximum * 2 // 3) for it in holes]
+    wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.max_rows * 2 // 3) for it in holes]
     sizes = [round(size * part) for size in wanted]
-    return tuple(max(hole.minimum, min(size, hole.maximum)) for hole, size in zip(holes, sizes, strict=True))
+    return tuple(max(hole.min_rows, min(size, hole.max_rows)) for hole, size in zip(holes, sizes, strict=True))
 
 
-def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
+def length_deviation(holes: Sequence[HoleLayout], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
-    ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual(holes), strict=True)]
+    ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual_lengths(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
 
 
-def _grid(hole: Slots) -> list[int]:
-    inside = [size for size in _GRID if hole.minimum < size < hole.maximum]
-    return sorted({hole.minimum, *inside, hole.maximum})
+def _grid(hole: HoleLayout) -> list[int]:
+    inside = [size for size in _GRID if hole.min_rows < size < hole.max_rows]
+    return sorted({hole.min_rows, *inside, hole.max_rows})

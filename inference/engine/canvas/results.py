@@ -11,18 +11,18 @@ from statistics import fmean
 from typing import NamedTuple
 
 from inference.engine.canvas import repetition
-from inference.engine.canvas.layout import HoleRows, Slots
-from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.layout import HoleLayout, HoleRows
+from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.messages import Candidate, Hole
 
-HALF = "\ufffd"
+REPLACEMENT_CHARACTER = "\ufffd"
 """Replaces bytes that form no whole character."""
-_LEAST = 1e-9
+_MIN_PROB = 1e-9
 
 
 @dataclass(frozen=True)
-class Written:
+class FilledCanvas:
     """A canvas with every hole filled, by any means: W ids, and the probability of each."""
 
     ids: Sequence[int]
@@ -38,30 +38,33 @@ class Written:
     @property
     def confidence(self) -> float:
         """The mean probability of the tokens that were not given; 1 if all were."""
-        return fmean(self._chosen or [1.0])
+        return fmean(self._open_confidences or [1.0])
 
     @property
     def log_confidence(self) -> float:
         """The mean of its logarithm."""
-        return fmean(math.log(max(sure, _LEAST)) for sure in self._chosen or [1.0])
+        return fmean(math.log(max(sure, _MIN_PROB)) for sure in self._open_confidences or [1.0])
 
     @property
-    def _chosen(self) -> list[float]:
+    def _open_confidences(self) -> list[float]:
         return [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
 
-    def texts(self, vocabulary: Vocabulary, holes: Sequence[Slots]) -> tuple[str, ...]:
+    def texts(self, vocabulary: Vocabulary, holes: Sequence[HoleLayout]) -> tuple[str, ...]:
         """The texts of the holes, without the bytes that healing moved into them."""
-        found = (b"".join(self.values(vocabulary, number, hole))[hole.skip :] for number, hole in enumerate(holes))
+        found = (
+            b"".join(self.hole_bytes(vocabulary, number, hole))[hole.healed_bytes :]
+            for number, hole in enumerate(holes)
+        )
         return tuple(text.decode("utf-8", errors="replace") for text in found)
 
-    def values(self, vocabulary: Vocabulary, number: int, hole: Slots) -> list[bytes]:
+    def hole_bytes(self, vocabulary: Vocabulary, number: int, hole: HoleLayout) -> list[bytes]:
         """The bytes of a hole's rows, the healed ones too; a line break ends a single-line hole in mid-token."""
         first, _, end = self.spans[number]
         found = list[bytes]()
         before = 0
         for id_ in self.ids[first:end]:
             value = vocabulary.bytes_of([id_])
-            at = max(0, hole.given - before)
+            at = max(0, hole.forced_bytes - before)
             ends = [place for mark in LINE_BREAKS if (place := value.find(mark, at)) >= 0] if hole.single_line else []
             found.append(value[: min(ends)] if ends else value)
             if ends:
@@ -69,16 +72,18 @@ class Written:
             before += len(value)
         return found
 
-    def pieces(self, vocabulary: Vocabulary, number: int, hole: Slots) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    def token_texts(
+        self, vocabulary: Vocabulary, number: int, hole: HoleLayout
+    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The current text of one hole: a text per token, whole characters only, and the confidence of each.
 
         Tokens that hold half a character join the next one.
         """
-        skip = hole.skip
+        skip = hole.healed_bytes
         pending = b""
         lowest = 1.0
         found: list[tuple[str, float]] = []
-        for row, value in enumerate(self.values(vocabulary, number, hole), self.spans[number][0]):
+        for row, value in enumerate(self.hole_bytes(vocabulary, number, hole), self.spans[number][0]):
             skip, value = max(0, skip - len(value)), value[skip:]
             pending = pending + value
             lowest = min(lowest, self.confidences[row])
@@ -95,24 +100,24 @@ class RankedFill:
     texts: tuple[str, ...]
     score: float
     tokens: int
-    number: int
+    index: int
     """The number of its canvas."""
-    written: Written
+    canvas: FilledCanvas
 
 
-class Filled(NamedTuple):
+class CanvasResult(NamedTuple):
     group: range
-    found: list[RankedFill]
+    fills: list[RankedFill]
 
 
 def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
     """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
-    halved = any(HALF in text for text in answer.texts)
-    return not all(answer.texts), halved, any(map(repetition.repeats, answer.texts))
+    halved = any(REPLACEMENT_CHARACTER in text for text in answer.texts)
+    return not all(answer.texts), halved, any(map(repetition.is_repetitive, answer.texts))
 
 
-def ranked(
-    vocabulary: Vocabulary, holes: Sequence[Slots], written: Sequence[Written], scores: Sequence[float]
+def rank_fills(
+    vocabulary: Vocabulary, holes: Sequence[HoleLayout], written: Sequence[FilledCanvas], scores: Sequence[float]
 ) -> list[RankedFill]:
     """The different answers for these holes, best first; last those with a flaw."""
     best: dict[tuple[str, ...], RankedFill] = {}
@@ -123,40 +128,40 @@ def ranked(
     return sorted(best.values(), key=flaws)
 
 
-def has_halves(text: str, hole: Hole) -> bool:
+def has_broken_character(text: str, hole: Hole) -> bool:
     """Whether a fill contains half a character that the hole's own text does not."""
-    return text.count(HALF) > (hole.text or hole.starts_with).count(HALF)
+    return text.count(REPLACEMENT_CHARACTER) > (hole.text or hole.starts_with).count(REPLACEMENT_CHARACTER)
 
 
-def repeats(text: str, hole: Hole) -> bool:
+def is_repetitive(text: str, hole: Hole) -> bool:
     """Whether a fill repeats itself, unless the hole's own text does."""
-    return repetition.repeats(text) and not repetition.repeats(hole.text or hole.starts_with)
+    return repetition.is_repetitive(text) and not repetition.is_repetitive(hole.text or hole.starts_with)
 
 
-class Canvases:
+class CanvasProgress:
     """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
 
-    def __init__(self, planner: Planner) -> None:
-        self.done: list[Filled] = []
+    def __init__(self, planner: CanvasPlanner) -> None:
+        self.done: list[CanvasResult] = []
         self.is_amended = False
         """Whether anything was typed since the current canvas began."""
         self._planner = planner
         self._typed: dict[int, str] = {}
-        """The text typed since the last `go_on`, by hole number."""
+        """The text typed since the last `apply_typed_text`, by hole number."""
 
     @property
-    def are_all(self) -> bool:
+    def is_complete(self) -> bool:
         return self._end == len(self._planner.request.holes)
 
     @property
-    def has_news(self) -> bool:
-        """Whether to call `go_on`."""
+    def has_typed_text(self) -> bool:
+        """Whether to call `apply_typed_text`."""
         return bool(self._typed)
 
     def begin(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
         self._typed.clear()
-        return self._planner.group_from(self._end), [text for canvas in self.done for text in canvas.found[0].texts]
+        return self._planner.group_from(self._end), [text for canvas in self.done for text in canvas.fills[0].texts]
 
     def pin(self, hole: int, text: str) -> None:
         """`text` is now at the start of a hole. Raises RequestError if there is no such hole."""
@@ -164,7 +169,7 @@ class Canvases:
         self._typed[hole] = text
         self.is_amended = True
 
-    def go_on(self, group: range, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
+    def apply_typed_text(self, group: range, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
         """Whether the current canvas agrees with what was typed. If it does, work on it continues.
 
         `agrees` takes a hole's number on this canvas and the text the hole must start with.
@@ -180,47 +185,47 @@ class Canvases:
 
     def add(self, group: range, found: list[RankedFill]) -> None:
         """The current canvas is done; no answers: it was given up. Drops what disagrees with the user's typing."""
-        self.done.append(Filled(group, found))
+        self.done.append(CanvasResult(group, found))
         if self.is_amended:
             self.is_amended = False
-            self.done = agreeing(self.done, self._planner.request.holes)
+            self.done = keep_matching(self.done, self._planner.request.holes)
 
     @property
     def _end(self) -> int:
         return self.done[-1].group.stop if self.done else 0
 
 
-def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
+def matches_typed_text(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
     return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
 
 
-def agreeing(done: Iterable[Filled], holes: Sequence[Hole]) -> list[Filled]:
+def keep_matching(done: Iterable[CanvasResult], holes: Sequence[Hole]) -> list[CanvasResult]:
     """The canvases before the first whose best answer disagrees with what was typed, with the answers that agree."""
     kept = []
     for group, answers in done:
-        found = [each for each in answers if agrees(each.texts, holes[group.start : group.stop])]
+        found = [each for each in answers if matches_typed_text(each.texts, holes[group.start : group.stop])]
         if not found or found[0] is not answers[0]:
             break
-        kept.append(Filled(group, found))
+        kept.append(CanvasResult(group, found))
     return kept
 
 
 def candidates(
-    request_id: str, canvases: Sequence[Filled], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
+    request_id: str, canvases: Sequence[CanvasResult], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
     those whose answers all repeat themselves or have half a character; if that is every hole, there is no candidate.
     """
-    offered = [(group, _offered(group, found, holes)) for group, found in canvases]
+    offered = [(group, _without_repetitive(group, found, holes)) for group, found in canvases]
     for number in range(min(most, max((len(found) for _, found in offered), default=0))):
         parts = {group.start: found[number if number < len(found) else 0] for group, found in offered if found}
         filled = {hole for group, found in offered if found for hole in group}
         texts = [hole.text or hole.starts_with for hole in holes]
         for first, part in parts.items():
             texts[first : first + len(part.texts)] = part.texts
-        for broken in (number for number in set(filled) if has_halves(texts[number], holes[number])):
+        for broken in (number for number in set(filled) if has_broken_character(texts[number], holes[number])):
             texts[broken] = holes[broken].text or holes[broken].starts_with
             filled.remove(broken)
         if not filled:
@@ -229,16 +234,16 @@ def candidates(
             request_id,
             texts=tuple(texts),
             score=sum(part.score for part in parts.values()) / len(parts),
-            steps=sum(part.written.steps for part in parts.values()),
+            steps=sum(part.canvas.steps for part in parts.values()),
             tokens=sum(part.tokens for part in parts.values()),
             ms=ms,
             complete=complete,
             unfilled=tuple(number for number in range(len(holes)) if number not in filled),
-            confidence=sum(part.written.confidence for part in parts.values()) / len(parts),
+            confidence=sum(part.canvas.confidence for part in parts.values()) / len(parts),
         )
 
 
-def _offered(group: range, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
+def _without_repetitive(group: range, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
     """The answers without those that repeat themselves, unless the user's own text does."""
     here = holes[group.start : group.stop]
-    return [answer for answer in found if not any(map(repeats, answer.texts, here))]
+    return [answer for answer in found if not any(map(is_repetitive, answer.texts, here))]

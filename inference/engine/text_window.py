@@ -10,10 +10,10 @@ from collections.abc import Iterator
 CHARACTERS_PER_TOKEN = 16
 """A text with more characters than this per token of room is assumed not to fit, and not tokenised."""
 
-_PIECE_CHARACTERS = 16_384
+_CHUNK_CHARS = 16_384
 """The text tokenised in one call: some 20 to 50 ms."""
 
-_LONGEST_STATEMENT = 256
+_MAX_STATEMENT_CHARS = 256
 """How far from the cut to look for the end of a statement or word, in a text without line breaks."""
 
 _STATEMENTS = re.compile(r".*[;{}\s]", re.DOTALL)
@@ -27,7 +27,7 @@ def window_start(text: str, size: int) -> int:
     """Where to start reading the end of a long text: a line start, at most twice `size` characters before the end."""
     step = max(1, size // _WINDOW_PARTS)
     start = max(0, -(-(len(text) - size) // step) * step)
-    return 0 if start == 0 else _place(text, start, size)
+    return 0 if start == 0 else _cut_point(text, start, size)
 
 
 def token_window_start(count: int, maximum: int) -> int:
@@ -36,7 +36,7 @@ def token_window_start(count: int, maximum: int) -> int:
     return max(0, -(-(count - maximum) // step) * step)
 
 
-def start_of(text: str, size: int) -> str:
+def first_lines(text: str, size: int) -> str:
     """The first whole lines of a text, at most `size` characters; less than one line if that is too long."""
     if len(text) <= size:
         return text
@@ -44,21 +44,21 @@ def start_of(text: str, size: int) -> str:
     return text[: end + 1 if end > 0 else size]
 
 
-def pieces(text: str) -> Iterator[str]:
+def split_for_tokenizer(text: str) -> Iterator[str]:
     """Splits the text into pieces to tokenise one by one. All but the last end at a line's or a word's end."""
     start = 0
-    while len(text) - start > _PIECE_CHARACTERS:
-        end = _place(text, start + _PIECE_CHARACTERS, _PIECE_CHARACTERS // 2)
+    while len(text) - start > _CHUNK_CHARS:
+        end = _cut_point(text, start + _CHUNK_CHARS, _CHUNK_CHARS // 2)
         yield text[start:end]
         start = end
     yield text[start:] if start else text
 
 
-def _place(text: str, at: int, reach: int) -> int:
+def _cut_point(text: str, at: int, reach: int) -> int:
     """The end of the last line within `reach` characters before `at`; without one, of a statement or word."""
     line = text.rfind("\n", max(0, at - reach), at)
     if line >= 0:
         return line
-    first = max(0, at - min(reach, _LONGEST_STATEMENT))
+    first = max(0, at - min(reach, _MAX_STATEMENT_CHARS))
     found = _STATEMENTS.match(text, first, at) or _WORDS.match(text, first, at)
     return found.end() if found else at

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import CanvasBatch, Constraint
-from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.layout import HoleLayout
+from inference.engine.canvas.results import FilledCanvas
 from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 
@@ -39,7 +39,7 @@ def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
     return torch.cat(found).clamp(min=0.0)
 
 
-def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
+def accept_rows(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
     """(B, R) entropies, infinite for no row -> (B, R) bool: the rows to keep now, `at_least` (B,) of them."""
     ordered, order = entropies.sort(-1)
     accepted = ordered.cumsum(-1) - ordered <= bound
@@ -54,7 +54,7 @@ def random_points(count: int, generator: torch.Generator) -> Tensor:
     return torch.rand((count, 1), generator=generator, device=generator.device)
 
 
-def draw(probabilities: Tensor, points: Tensor) -> Tensor:
+def sample_tokens(probabilities: Tensor, points: Tensor) -> Tensor:
     """(N, V) probabilities, (N, 1) `random_points` -> (N,) a token of each row, by its cumulative distribution.
 
     torch's `multinomial` draws a number for each entry, which is a fifth of a step on a CPU.
@@ -66,13 +66,13 @@ def draw(probabilities: Tensor, points: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
 
-def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
+def is_confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
     """(B, R) entropies, (B,) row counts -> (B,) bool: their mean over hole rows, or their sum, is small enough."""
     total = torch.where(entropies.isfinite(), entropies, 0.0).sum(-1)
     return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
 
 
-class Noise:
+class NoiseSource:
     """The content of an unknown hole row, and how an accepted row gets its token.
 
     That is the mask token, or else a random one: then it draws numbers as transformers' `generate` does, for all rows,
@@ -85,11 +85,11 @@ class Noise:
         self._mask_token_id = mask_token_id
 
     @classmethod
-    def of(cls, traits: ModelTraits, properties: InfillConfig, generator: torch.Generator) -> "Noise":
+    def from_model(cls, traits: ModelTraits, properties: InfillConfig, generator: torch.Generator) -> "NoiseSource":
         masks = traits.noise is NoiseKind.MASK
         return cls(traits.vocabulary_size, generator, properties.mask_token_id if masks else None)
 
-    def rows(self, count: int) -> Tensor:
+    def noise_ids(self, count: int) -> Tensor:
         """(count,) ids to start from and to renoise with."""
         device = self.generator.device
         if self._mask_token_id is not None:
@@ -102,12 +102,12 @@ class Noise:
             return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
         sampled = torch.zeros_like(accepted, dtype=torch.long)
         chances = probabilities[accepted]
-        sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
+        sampled[accepted] = sample_tokens(chances, random_points(len(chances), self.generator))
         return sampled
 
 
 @dataclass(frozen=True)
-class Start:
+class PartialNoise:
     """Existing text to rework: its ids (N,), a mask of the noised ones (N,), and the share of the steps to take."""
 
     ids: Tensor
@@ -115,7 +115,9 @@ class Start:
     strength: float
 
     @classmethod
-    def of(cls, canvas: CanvasBatch, holes: Sequence[Slots], generator: torch.Generator) -> "Start | None":
+    def from_holes(
+        cls, canvas: CanvasBatch, holes: Sequence[HoleLayout], generator: torch.Generator
+    ) -> "PartialNoise | None":
         """None where no text is reworked; else some of its tokens, at random, are noised."""
         if not any(hole.existing for hole in holes):
             return None
@@ -131,7 +133,7 @@ class Start:
         return cls(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
 
 
-class Denoising:
+class Denoiser:
     """Turns a batch of canvases from noise into text. Call `step` until `finished`; an answer is always available."""
 
     def __init__(
@@ -139,11 +141,11 @@ class Denoising:
         context: PrefixHandle,
         canvas: CanvasBatch,
         settings: SamplerSettings,
-        noise: Noise,
+        noise: NoiseSource,
         *,
         max_steps: int | None = None,
         constraint: Constraint | None = None,
-        start: Start | None = None,
+        start: PartialNoise | None = None,
     ) -> None:
         """`context` must be encoded, and stay open until the last step."""
         self.canvas = canvas
@@ -155,7 +157,7 @@ class Denoising:
         self._settings = settings
         self._noise = noise
         self.constraint = constraint
-        noised = noise.rows(len(canvas.hole_rows))
+        noised = noise.noise_ids(len(canvas.hole_rows))
         self._argmax = noised if start is None else start.ids
         self._current = canvas.with_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
         self._confidence = torch.zeros(len(canvas.hole_rows), device=device)
@@ -165,24 +167,24 @@ class Denoising:
         self._history: list[Tensor] = []
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether every canvas is stable and confident, or the steps are used up."""
         return self.step_number >= self.max_steps or len(self.canvas.hole_rows) == 0 or bool(self._done.all())
 
     @property
-    def answer(self) -> Tensor:
+    def prediction_ids(self) -> Tensor:
         """(B, W): the pinned tokens and, at hole rows, the most probable token of the latest prediction."""
         return self.canvas.with_holes(self._argmax)
 
-    def written(self, index: int) -> Written:
+    def filled_canvas(self, index: int) -> FilledCanvas:
         length = self.canvas.lengths[index]
-        ids = self.answer[index, :length].tolist()
+        ids = self.prediction_ids[index, :length].tolist()
         sure = self.row_confidences[index, :length].tolist()
-        return Written(ids, sure, self.canvas.spans[index], int(self.steps[index]))
+        return FilledCanvas(ids, sure, self.canvas.spans[index], int(self.steps[index]))
 
     @property
-    def standing(self) -> list[Written]:
-        return [self.written(index) for index in range(self.canvas.batch)]
+    def filled_canvases(self) -> list[FilledCanvas]:
+        return [self.filled_canvas(index) for index in range(self.canvas.batch)]
 
     @property
     def row_confidences(self) -> Tensor:
@@ -196,25 +198,25 @@ class Denoising:
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
         entropies = self.canvas.per_canvas(entropy(logits, probabilities), float("inf"))
-        accepted = accept(entropies, self._settings.entropy_bound, self._floor())
-        kept = accepted[self.canvas.owner, self.canvas.place]
+        accepted = accept_rows(entropies, self._settings.entropy_bound, self._min_accepted())
+        kept = accepted[self.canvas.owner, self.canvas.hole_position]
         running = ~self._done[self.canvas.owner]
         sampled = self._noise.sample(probabilities, kept)
         current = self._current.flatten()[self.canvas.hole_rows]
-        proposed = torch.where(kept, sampled, self._noise.rows(len(kept)))
+        proposed = torch.where(kept, sampled, self._noise.noise_ids(len(kept)))
         self._current = self.canvas.with_holes(torch.where(running, proposed, current))
-        self._remember(running, logits, probabilities)
-        self._stop(entropies)
+        self._store_prediction(running, logits, probabilities)
+        self._update_done(entropies)
 
     @torch.inference_mode()
-    def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
+    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
         """Continues with the `chosen` canvases, in this order, in their current state.
 
         `canvas` has those canvases, perhaps with another suffix. If some of their hole rows are now pinned,
         `constraint` applies to the others, which must become stable again.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
-        picked = self._picked(chosen, canvas)
+        picked = self._old_hole_rows(chosen, canvas)
         current = self._current.flatten()[self.canvas.hole_rows[picked]]
         self.feedback = None if self.feedback is None else self.feedback[picked]
         self._argmax = self._argmax[picked]
@@ -226,14 +228,14 @@ class Denoising:
             self._done = torch.zeros_like(self._done[index])
         else:
             if self.constraint is not None:
-                self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
+                self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[picked])
             most = int(canvas.counts.max())
             self._history = [answer[index, :most] for answer in self._history]
             self._done = self._done[index]
         self.canvas = canvas
         self._current = canvas.with_holes(current)
 
-    def _picked(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
+    def _old_hole_rows(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
         """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
         index = torch.tensor(list(chosen), device=self._current.device)
         places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
@@ -245,7 +247,7 @@ class Denoising:
         rows = self.canvas.hole_rows
         feedback = self.feedback
         constraint = self.constraint
-        of_row = None if constraint is None else constraint.of_row
+        of_row = None if constraint is None else constraint.bias_index
         if chosen is not None:
             rows = rows[chosen]
             of_row = None if of_row is None else of_row[chosen]
@@ -253,20 +255,20 @@ class Denoising:
         logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
         if constraint is not None and of_row is not None:
             logits = _biased(logits, constraint.biases, of_row)
-        heat = self._heat().to(logits.device)
+        heat = self._temperature().to(logits.device)
         if not heat:
             return logits
         return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
 
-    def _heat(self) -> Tensor:
+    def _temperature(self) -> Tensor:
         return temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
-    def _floor(self) -> Tensor | None:
+    def _min_accepted(self) -> Tensor | None:
         if not self._settings.accept_floor:
             return None
         return (self.canvas.counts * (self.step_number + 1) / self.max_steps).ceil()
 
-    def _remember(self, running: Tensor, logits: Tensor, probabilities: Tensor) -> None:
+    def _store_prediction(self, running: Tensor, logits: Tensor, probabilities: Tensor) -> None:
         """The answer, its confidence and the feedback, for the canvases that are still running."""
         confidence, argmax = probabilities.max(-1)
         self._argmax = torch.where(running, argmax, self._argmax)
@@ -277,20 +279,20 @@ class Denoising:
             feedback = torch.where(still, feedback, self.feedback)
         self.feedback = feedback
 
-    def _stop(self, entropies: Tensor) -> None:
+    def _update_done(self, entropies: Tensor) -> None:
         """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same for longer."""
         self.steps += ~self._done
         self.step_number += 1
         answer = self.canvas.per_canvas(self._argmax, -1)
         settings = self._settings
-        sure = confident(entropies, self.canvas.counts, settings)
-        self._done |= self._same(answer, settings.stability) & sure
+        sure = is_confident(entropies, self.canvas.counts, settings)
+        self._done |= self._is_unchanged(answer, settings.stability) & sure
         if settings.still_steps:
-            self._done |= self._same(answer, settings.still_steps)
+            self._done |= self._is_unchanged(answer, settings.still_steps)
         needed = max(settings.stability, settings.still_steps)
         self._history = [*self._history, answer][-needed:] if needed else []
 
-    def _same(self, answer: Tensor, steps: int) -> Tensor:
+    def _is_unchanged(self, answer: Tensor, steps: int) -> Tensor:
         """(B,) bool: whether the answer (B, R) equals that of each of the last `steps` steps."""
         same = torch.full_like(self._done, len(self._history) >= steps)
         for earlier in self._history[len(self._history) - steps :] if steps else []:
