@@ -74,6 +74,9 @@ class Ending:
         self._ends_block = bool(self._below) and self._is_end(self._below[0])
         self._given_closable = closable
         self._quotes = quotes
+        self._open_quotes = {
+            mark: before.count(mark) % 2 if quotes is None else int(mark == quotes) for mark in _MULTILINE_QUOTES
+        }
 
     def of_lines(self, text: str) -> str:
         """The unfinished `text` of several lines up to its end, as far as its whole lines show one, or the start of its
@@ -164,8 +167,7 @@ class Ending:
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string of several lines."""
-        is_quoted = any(self._before.count(quotes) % 2 for quotes in _MULTILINE_QUOTES)
-        return is_quoted or _COMMENT_LINE.search(self._front) is not None
+        return any(self._open_quotes.values()) or _COMMENT_LINE.search(self._front) is not None
 
     @property
     def is_in_brackets(self) -> bool:
@@ -193,8 +195,7 @@ class Ending:
 
     def _is_in_string(self, text: str) -> bool:
         """Whether a string of several lines is open after `text`, which opens or closes one."""
-        around = self._before + text
-        return any(quotes in text and around.count(quotes) % 2 for quotes in _MULTILINE_QUOTES)
+        return any((count := text.count(mark)) and (is_open + count) % 2 for mark, is_open in self._open_quotes.items())
 
     def _is_end(self, below: str) -> bool:
         """Whether the first line below leaves the block, or closes what the hole's line opens."""

@@ -18,8 +18,8 @@ from inference.serving import startup
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import load_engine, open_engine
 from inference.serving.faults import log, set_up_log
-from inference.serving.jobs import Infiller
-from inference.serving.place import Place, lead
+from inference.serving.jobs import Backend
+from inference.serving.place import WorkerSocket, lead
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
 from inference.terminal import printable
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
     startup.bound_heap()
-    place = Place(arguments.socket, arguments.transport)
+    place = WorkerSocket(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
             address.parse(arguments.model, server_backend.role_of(arguments))  # before logging: it may hold a password
@@ -53,17 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_REFUSED
 
 
-def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Infiller]:
+def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backend]:
     """Connects to the server that the command line names, or loads its model."""
     if address.is_url(arguments.model):
         return server_backend.connect(arguments, service.progress)
     return open_engine(load_engine, arguments, service)
 
 
-OpenInfiller = Callable[[WorkerArguments, WorkerService], Awaitable[Infiller]]
+OpenInfiller = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]
 
 
-async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInfiller) -> int:
+async def serve(arguments: WorkerArguments, place: WorkerSocket, open_infiller: OpenInfiller) -> int:
     """Listens, opens the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
     service = WorkerService(arguments)

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
-from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions
+from lsp_server.fill.pipeline import FROM_SCRATCH, FillBudget, FillOptions
 
 Trigger = Literal["typing", "asked", "action", "next edit"]
 """Whether an answer appeared by itself, was requested at the cursor, by a command or code action, or is a next edit."""
@@ -20,7 +20,7 @@ class FillRecord:
     snapshot: Snapshot
     spans: Sequence[Span]
     texts: Sequence[str]
-    budget: Budget
+    budget: FillBudget
     marker: str
     took_ms: float
     options: FillOptions = FROM_SCRATCH

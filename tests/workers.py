@@ -21,7 +21,7 @@ from inference import messages
 from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Status, Text
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.connect import Connection, attach
+from lsp_server.worker.connect import WorkerLink, attach
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 
 Found = TypeVar("Found")
@@ -107,7 +107,7 @@ def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
 class RawClient:
     """A connection without manners: it sends what it is given."""
 
-    stream: Connection
+    stream: WorkerLink
 
     @classmethod
     async def open(cls, paths: WorkerPaths, *, greet: bool = True) -> "RawClient":
@@ -115,9 +115,9 @@ class RawClient:
         if greet:
             return cls(await attach(paths, "tests"))
         if paths.socket.is_socket():
-            return cls(Connection(*await asyncio.open_unix_connection(paths.socket)))
+            return cls(WorkerLink(*await asyncio.open_unix_connection(paths.socket)))
         port = json.loads(paths.socket.read_bytes())["port"]
-        return cls(Connection(*await asyncio.open_connection("127.0.0.1", port)))
+        return cls(WorkerLink(*await asyncio.open_connection("127.0.0.1", port)))
 
     def send(self, *several: messages.ClientMessage) -> None:
         for message in several:

@@ -24,7 +24,7 @@ from inference.deadline import Deadline
 from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
-from inference.serving.place import Place
+from inference.serving.place import WorkerSocket
 from inference.worker import serve
 
 if TYPE_CHECKING:  # it imports torch
@@ -142,7 +142,7 @@ class EchoEngine:
 def serve_echo() -> None:
     """The process of a worker with that engine; its arguments are a worker's."""
     arguments = startup.parse()
-    worker_socket = Place(arguments.socket, arguments.transport)
+    worker_socket = WorkerSocket(arguments.socket, arguments.transport)
     worker_socket.take()
     opener = partial(open_engine, lambda *_: cast("Engine", EchoEngine()))
     status = asyncio.run(serve(arguments, worker_socket, opener))

@@ -79,7 +79,7 @@ class RemoteRun:
 
 
 class ServerBackend(ABC):
-    """A model on a server (`serving.jobs.Infiller`). After a refusal it may be another one: then it looks again."""
+    """A model on a server (`serving.jobs.Backend`). After a refusal it may be another one: then it looks again."""
 
     model_setting: ClassVar[str] = "server.model"
     """Names one of several models."""

@@ -101,7 +101,7 @@ class Schedule:
 
 
 class EngineThread:
-    """An engine and its thread (`jobs.Infiller`)."""
+    """An engine and its thread (`jobs.Backend`)."""
 
     def __init__(self) -> None:
         self._tell = asyncio.get_running_loop().call_soon_threadsafe

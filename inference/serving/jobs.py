@@ -55,7 +55,7 @@ JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
 
-class Infiller(Protocol):
+class Backend(Protocol):
     """A loaded model in its thread, or a connected server. Used on the worker's event loop only."""
 
     def facts(self) -> dict[str, Any]:
@@ -126,15 +126,15 @@ class Job:
         return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
 
 
-class Queue:
+class Scheduler:
     """The waiting and the running jobs. Each emits exactly one Done or Failed, and nothing after it."""
 
     def __init__(self) -> None:
-        self._infiller: Infiller | None = None
+        self._infiller: Backend | None = None
         self._waiting: list[Job] = []
         self._running: list[Job] = []
 
-    def begin(self, infiller: Infiller) -> None:
+    def begin(self, infiller: Backend) -> None:
         """The model is loaded, or the server connected: starts the waiting jobs."""
         self._infiller = infiller
         self._start_next()

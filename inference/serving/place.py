@@ -28,7 +28,7 @@ _TRY_EVERY_S = 0.2
 _BACKLOG = 128
 
 
-class Place:
+class WorkerSocket:
     """The lock and the socket of one path. The lock is released when the process ends, after its memory."""
 
     def __init__(self, path: Path, transport: str) -> None:
@@ -159,7 +159,7 @@ def _is_still(file: os.stat_result | None, path: Path) -> bool:
 
 def is_taken(path: Path, ours: Path) -> bool:
     """Whether another worker has this socket; if not, it leads to `ours` from now on, if that is possible."""
-    place = Place(path, "unix")
+    place = WorkerSocket(path, "unix")
     try:
         if not place._locked():
             return True

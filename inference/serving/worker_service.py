@@ -19,7 +19,7 @@ from inference.models.family import ModelError
 from inference.remote import address
 from inference.serving.connection import ClientConnection
 from inference.serving.faults import log, why_not_loaded
-from inference.serving.jobs import STOPPED, Infiller, Job, JobEvent, Queue
+from inference.serving.jobs import STOPPED, Backend, Job, JobEvent, Scheduler
 from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0
@@ -108,7 +108,7 @@ class WorkerService:
         self.token = ""
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
-        self.jobs = Queue()
+        self.jobs = Scheduler()
         self.gave_way_to: Path | None = None
         """The socket of the worker that our clients should ask from now on."""
         self.leave_place: Callable[[], None] = lambda: None
@@ -120,7 +120,7 @@ class WorkerService:
         self._next_progress = self._began
         self._failure: tuple[ErrorCode, str] | None = None
         self._health = Health(arguments.model)
-        self._infiller: Infiller | None = None
+        self._infiller: Backend | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
@@ -226,7 +226,7 @@ class WorkerService:
 
     # --- How loading goes, on the loop ---
 
-    async def load(self, loading: Awaitable[Infiller]) -> None:
+    async def load(self, loading: Awaitable[Backend]) -> None:
         """Waits for the model, or the connection to a server, and has it answer. Never raises an Exception."""
         self.progress(0.0, "starting")
         try:

@@ -12,7 +12,7 @@ from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
-from lsp_server.fill.pipeline import Budget, FillOptions, fill
+from lsp_server.fill.pipeline import FillBudget, FillOptions, fill
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.syntax.parsing import Source
 from lsp_server.worker import OnDraft, WorkerClient
@@ -112,13 +112,13 @@ class Action:
         self,
         worker: WorkerClient,
         snapshot: Snapshot,
-        budget: Budget,
+        budget: FillBudget,
         *,
         marker: str = carve.DEFAULT_MARKER,
         on_draft: OnDraft | None = None,
         context: tuple[Snippet, ...] = (),
     ) -> Candidate:
-        """The new text of each hole; adds noise while it breaks the parse. Raises NotDone, WorkerError."""
+        """The new text of each hole; adds noise while it breaks the parse. Raises ActionNotDoneError, WorkerError."""
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:
@@ -221,7 +221,7 @@ def distinct(actions: Sequence[Action]) -> list[Action]:
 
 
 def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
-    """The holes of `kind` for the selection [start, end], in order. Raises NotDone if there is none."""
+    """The holes of `kind` for the selection [start, end], in order. Raises ActionNotDoneError if there is none."""
     spans: Sequence[Span | None]
     match kind:
         case ActionKind.FILL_HOLE:

@@ -30,7 +30,7 @@ from lsp_server.documents.reading import (
     replace_text,
 )
 from lsp_server.documents.uris import names_of
-from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
+from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, left_as_they_are
 from lsp_server.fill.postprocess import count_unfilled, current_texts
 from lsp_server.settings.configuration import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> NamedFile:
     """The file `name`, or standard input as if it had that name, and the settings around it, whose problems are said.
-    Raises BadInput for a bad argument, and if the file, or the target of a link on its path, may not be read.
+    Raises BadInputError for a bad argument, and if the file, or the target of a link on its path, may not be read.
     """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     language = language_of(str(path))
@@ -166,7 +166,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
     NothingFound and WorkerError.
     """
     settings = file.configuration.of(file.snapshot.uri)
-    budget = Budget.of(settings, invoked=True)
+    budget = FillBudget.of(settings, invoked=True)
     usual_ms = Settings().deadline_ms.invoked
     is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline.timeout_ms != usual_ms
     with output.progress(file.snapshot, spans, args) as (on_status, on_draft):

@@ -130,7 +130,7 @@ class NotPulledError(Exception):
 
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
-    """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulled."""
+    """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulledError."""
     entry = catalogue.find(model)
     if not entry or not entry.repo:
         raise NotPulledError(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")

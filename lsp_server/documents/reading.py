@@ -28,7 +28,7 @@ class BadInputError(Exception):
 
 
 def read_text(path: Path, max_bytes: int) -> str:
-    """The text of a regular UTF-8 file of at most `max_bytes`, with unchanged line ends. Raises Unreadable."""
+    """The text of a regular UTF-8 file of at most `max_bytes`, with unchanged line ends. Raises UnreadableError."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCKING)) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -51,7 +51,7 @@ def _decoded(content: bytes, max_bytes: int) -> str:
 
 
 def read_named_file(file: Path, real: Path | None = None) -> str:
-    """The text of a file named on the command line, read at `real` if given. Raises BadInput."""
+    """The text of a file named on the command line, read at `real` if given. Raises BadInputError."""
     try:
         return read_text(real or file, MAX_FILE_BYTES)
     except UnreadableError as error:
@@ -60,7 +60,7 @@ def read_named_file(file: Path, real: Path | None = None) -> str:
 
 
 def read_standard_input() -> str:
-    """The text of standard input, with unchanged line ends. Raises BadInput."""
+    """The text of standard input, with unchanged line ends. Raises BadInputError."""
     if sys.stdin is None:
         raise BadInputError("standard input is closed; give a text in UTF-8")
     try:
@@ -70,7 +70,7 @@ def read_standard_input() -> str:
 
 
 def offset_at_line_col(lines: LineIndex, line_col: str, file: Path) -> int:
-    """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput if there is none."""
+    """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInputError if there is none."""
     parts = line_col.split(":")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in parts):
         raise BadInputError(f"--at {line_col[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
@@ -88,7 +88,7 @@ NEW_PREFIX = ".infill-ls-new-"
 
 def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
     """Writes `text` over `target`, the real path of `file`: all of it or nothing, since a new file takes its place.
-    Raises BadInput if that holds other text than `expected`, or cannot be replaced without a loss.
+    Raises BadInputError if that holds other text than `expected`, or cannot be replaced without a loss.
     """
     try:
         old_stat = target.stat()
@@ -104,7 +104,7 @@ def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
 
 
 def _replace(file: Path, target: Path, old_stat: os.stat_result, text: str) -> None:
-    """Raises OSError or BadInput; then the old file is untouched."""
+    """Raises OSError or BadInputError; then the old file is untouched."""
     descriptor, name = mkstemp(prefix=NEW_PREFIX, dir=target.parent)
     new = Path(name)
     try:

@@ -33,7 +33,7 @@ class DraftReader:
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
         self._spans = spans
-        self._fitter = postprocess.Fitter(snapshot, postprocess.Patience(0))
+        self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.Patience(0))
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
     def read(self, draft: Draft) -> list[HoleDraft]:

@@ -43,7 +43,7 @@ LEFT = "{} of {} holes are left as they are: nothing that fits was found for the
 
 
 @dataclass(frozen=True)
-class Budget:
+class FillBudget:
     """The cost limit of a fill. The deadline includes loading the model.
 
     `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `retries`: if nothing fits, ask
@@ -60,14 +60,14 @@ class Budget:
     endpoint_client: str = ""
 
     @classmethod
-    def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
+    def of(cls, settings: Settings, *, invoked: bool) -> "FillBudget":
         """A larger budget for explicit requests than for automatic ones."""
         if invoked:
             deadline = Deadline(settings.deadline_ms.invoked)
             return cls(settings.candidates.invoked, deadline, settings.max_steps, retries=True)
         return cls(1, Deadline(settings.deadline_ms.automatic), settings.max_steps, quick=True)
 
-    def from_now(self) -> "Budget":
+    def from_now(self) -> "FillBudget":
         return dataclasses.replace(self, deadline=self.deadline.restarted())
 
 
@@ -101,10 +101,10 @@ class FillResult:
     stopped: bool = False
     unchanged: bool = False
     cut: bool = False
-    drops: Mapping[postprocess.Drop, int] = field(default_factory=dict)
+    drops: Mapping[postprocess.DropReason, int] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
 
-    def why_empty(self, budget: Budget) -> str:
+    def why_empty(self, budget: FillBudget) -> str:
         if self.cut:
             return CUT_OFF
         if self.late:
@@ -118,7 +118,7 @@ async def fill(
     worker: WorkerClient,
     snapshot: Snapshot,
     spans: Sequence[carve.Span],
-    budget: Budget,
+    budget: FillBudget,
     *,
     options: FillOptions = FROM_SCRATCH,
     on_draft: OnDraft | None = None,
@@ -192,7 +192,7 @@ async def _answered(
     worker: WorkerClient,
     snapshot: Snapshot,
     spans: Sequence[carve.Span],
-    budget: Budget,
+    budget: FillBudget,
     request: InfillRequest,
     *,
     on_draft: OnDraft | None,

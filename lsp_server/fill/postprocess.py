@@ -212,7 +212,7 @@ class Syntax:
 
 
 @dataclass(frozen=True)
-class Around:
+class HoleSurroundings:
     """The text around a hole: `before` and `after` are the rest of its line. `brackets` are open there, by the tree."""
 
     span: Span
@@ -243,7 +243,7 @@ class Around:
         return self.literal is not None and not (self.literal.closer and self.literal.closer in fill)
 
 
-def look_around(source: Source, span: Span, view: View | None) -> Around:
+def look_around(source: Source, span: Span, view: View | None) -> HoleSurroundings:
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
     starts_with = plain_line_ends(span.starts_with)
@@ -260,7 +260,7 @@ def look_around(source: Source, span: Span, view: View | None) -> Around:
         has_fences=table.ids[:1] == ("markdown",),
         brackets=partial(brackets_of, table=table) if table.grammar else brackets_by_look,
     )
-    return Around(
+    return HoleSurroundings(
         span=span,
         table=table,
         starts_with=starts_with,
@@ -287,10 +287,10 @@ def _is_unparsed(view: View, offset: int) -> bool:
 _LINE_ENDS = frozenset(":;,{")
 """What a fill may repeat of the end of its line, though not of what follows at once."""
 _LeastBroken = Callable[..., str]
-"""Of an `Around` and some fills, the fill that leaves the fewest errors."""
+"""Of `HoleSurroundings` and some fills, the fill that leaves the fewest errors."""
 
 
-def drop_repeated_line_start(around: Around, fill: str) -> str:
+def drop_repeated_line_start(around: HoleSurroundings, fill: str) -> str:
     """`fill` without a repeat of the start of its line: `x = ` before `x = 1` leaves `1`.
 
     Cuts nothing after an opening bracket, and no start without a letter, which may be data.
@@ -308,12 +308,12 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
     return rest.lstrip(" \t") if start != bare else rest
 
 
-def repeats_line_above(around: Around, fill: str) -> bool:
+def repeats_line_above(around: HoleSurroundings, fill: str) -> bool:
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
     return _has_letter(first) and not around.is_in_expression and first.strip() == around.above.strip()
 
 
-def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken) -> str:
+def cut_repeated_line_end(around: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
     """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what the fill has behind
     it, the parse decides.
     """
@@ -331,7 +331,7 @@ def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken)
     return least_broken(around, fill, *others)
 
 
-def cut_comment_before_code(around: Around, fill: str) -> str:
+def cut_comment_before_code(around: HoleSurroundings, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
     at = -1 if is_blank(around.after) else comment_at_end(fill.rstrip(), around.table)
     return fill if at < 0 else fill[:at].rstrip()
@@ -341,7 +341,7 @@ def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-class Drop(StrEnum):
+class DropReason(StrEnum):
     """Why a fill is not worth showing, worded to follow `what it wrote`."""
 
     UNREADABLE = "is no valid text"
@@ -356,13 +356,13 @@ class Drop(StrEnum):
     NEW_HOLE = "leaves a hole"
 
 
-def in_words(drops: Mapping[Drop, int]) -> str:
+def in_words(drops: Mapping[DropReason, int]) -> str:
     """All reasons with their counts, most frequent first."""
     ordered = sorted(drops.items(), key=lambda item: -item[1])
     return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)
 
 
-class Fitter:
+class FillPostprocessor:
     """Fits fills to the holes of one source, in one thread. `drops` counts the reasons for showing nothing, such as
     another `marker`.
     """
@@ -377,8 +377,8 @@ class Fitter:
         self._mends = mends
         self._named = _with_names(source, marker, self._patience)
         self._view = View.from_source(self._named)
-        self.drops = Counter[Drop]()
-        self._known: tuple[Span, Around] | None = None
+        self.drops = Counter[DropReason]()
+        self._known: tuple[Span, HoleSurroundings] | None = None
 
     def fit(self, span: Span, fill: str) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
@@ -386,54 +386,54 @@ class Fitter:
         Cuts what repeats the hole's surroundings, and adopts their indentation and line ends.
         """
         found = self._fitted(self._look_around(span), fill)
-        if not isinstance(found, Drop) and brings_unseen(found, self._source.text, span.starts_with):
-            found = Drop.UNSEEN
-        if isinstance(found, Drop):
+        if not isinstance(found, DropReason) and brings_unseen(found, self._source.text, span.starts_with):
+            found = DropReason.UNSEEN
+        if isinstance(found, DropReason):
             self.drops[found] += 1
             return None
         return found
 
-    def _fitted(self, around: Around, fill: str) -> str | Drop:
+    def _fitted(self, around: HoleSurroundings, fill: str) -> str | DropReason:
         fill = plain_line_ends(fill)
         if _BROKEN in fill or not fill.startswith(around.starts_with):
-            return Drop.UNREADABLE if _BROKEN in fill else Drop.NOT_AS_BEGUN
+            return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_BEGUN
         fill = trim_start(around, fill)
         if around.span.single_line:
             fill = fill.partition("\n")[0]
         if _is_empty(around, fill):
-            return Drop.EMPTY
+            return DropReason.EMPTY
         fill = indent_like(around, self._source.text, fill)
         if not around.literal and _is_empty(around, fill := around.ending.in_block(fill)):
-            return Drop.REPEATS_BELOW
+            return DropReason.REPEATS_BELOW
         if _is_empty(around, fill := self._inside(around, fill)):
-            return Drop.CLOSES
+            return DropReason.CLOSES
         if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
-            return Drop.REPEATS_BEHIND
+            return DropReason.REPEATS_BEHIND
         return self._ready(around, self._ended(around, fill) if self._mends else fill)
 
-    def _ready(self, around: Around, fill: str) -> str | Drop:
+    def _ready(self, around: HoleSurroundings, fill: str) -> str | DropReason:
         text, span = self._source.text, around.span
         if fill == plain_line_ends(text[span.start : span.end]):
-            return Drop.UNCHANGED
+            return DropReason.UNCHANGED
         if repeats_line_above(around, fill):
-            return Drop.REPEATS_ABOVE
+            return DropReason.REPEATS_ABOVE
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
-            return Drop.NEW_HOLE
+            return DropReason.NEW_HOLE
         return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
 
-    def _look_around(self, span: Span) -> Around:
+    def _look_around(self, span: Span) -> HoleSurroundings:
         if self._known is None or self._known[0] != span:
             self._known = span, look_around(self._source, span, self._view)
         return self._known[1]
 
-    def _inside(self, around: Around, fill: str) -> str:
+    def _inside(self, around: HoleSurroundings, fill: str) -> str:
         """`fill` up to the point where it would end something opened before it: brackets or a string."""
         if around.literal:
             return self._fit_literal(around, around.literal, fill)
         fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
         return self._least_broken(around, around.ending.in_brackets(fill), fill)
 
-    def _ended(self, around: Around, fill: str) -> str:
+    def _ended(self, around: HoleSurroundings, fill: str) -> str:
         """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where
         only that makes the parse sound: a comma between items, a bracket or a colon before a block, no semicolon inside
         an expression. The errors of unfinished code tell nothing.
@@ -455,7 +455,7 @@ class Fitter:
             others = [fill[:-1]]
         return next((other for other in others if errors(other) == 0), fill)
 
-    def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
+    def _fit_literal(self, around: HoleSurroundings, literal: StringOrComment, fill: str) -> str:
         """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
         closer = literal.closer
         at = fill.find(closer) if closer else -1
@@ -463,7 +463,7 @@ class Fitter:
             at = fill.find(closer, at + 1)
         return fill if at < 0 or literal.unfinished else self._least_broken(around, fill[:at], fill)
 
-    def _least_broken(self, around: Around, *fills: str) -> str:
+    def _least_broken(self, around: HoleSurroundings, *fills: str) -> str:
         return least_broken(self._named, around.span, *fills, patience=self._patience)
 
 
@@ -479,12 +479,12 @@ def _with_names(source: Source, marker: str, patience: Patience) -> Source:
     return source if tree is None else Source(text, source.language_id, tree, source.uri)
 
 
-def _is_empty(around: Around, fill: str) -> bool:
+def _is_empty(around: HoleSurroundings, fill: str) -> bool:
     """Whether a fill has shrunk to what it had to begin with."""
     return not fill.startswith(around.starts_with) or is_blank(fill[len(around.starts_with) :])
 
 
-def trim_start(around: Around, fill: str) -> str:
+def trim_start(around: HoleSurroundings, fill: str) -> str:
     """`fill` without leading blank lines, and without leading white space or quotes that the text before it already
     has.
     """
@@ -512,7 +512,7 @@ def _without_repeated_quotes(before: str, fill: str) -> str:
     return fill.lstrip(quotes[0])
 
 
-def indent_like(around: Around, text: str, fill: str) -> str:
+def indent_like(around: HoleSurroundings, text: str, fill: str) -> str:
     """`fill` indented with tabs or spaces, like the text around it."""
     if "\n" not in fill:
         return fill
@@ -529,21 +529,21 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
     return lead.replace("\t", "    " if "\t" in step else step) + line[len(lead) :]
 
 
-def _begins_header(around: Around, fill: str) -> bool:
+def _begins_header(around: HoleSurroundings, fill: str) -> bool:
     """Whether the fill's last line begins as one before a block does, such as `if`."""
     words = around.table.header_words.replace(" ", "|")
     line = (around.before + fill).rpartition("\n")[2]
     return bool(words) and re.match(rf"\s*(?:\}}\s*)?(?:{words})\b", line) is not None
 
 
-def close_on_new_line(around: Around, fill: str) -> str:
+def close_on_new_line(around: HoleSurroundings, fill: str) -> str:
     """`fill`, plus a line end if it began on a new line and its block's closer follows on the old one."""
     follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, around.table.closers)) or '(?!)'})(?!\w)", around.after)
     began = around.span.kind == HoleKind.BODY and "\n" in around.starts_with
     return f"{fill}\n{indentation(around.before, 0)}" if began and follows else fill
 
 
-def trim_end(around: Around, fill: str) -> str:
+def trim_end(around: HoleSurroundings, fill: str) -> str:
     """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code or
     from the end of brackets that begin with a space, as `{ a }` does.
     """
@@ -555,7 +555,7 @@ def trim_end(around: Around, fill: str) -> str:
     return f"{fill} " if not _is_empty(around, fill) and _is_spaced(around, fill) else fill
 
 
-def _is_spaced(around: Around, fill: str) -> bool:
+def _is_spaced(around: HoleSurroundings, fill: str) -> bool:
     """Whether the brackets of code that end right behind the hole begin with a space, on its line."""
     is_code = bool(around.table.strings) and not around.stays_in_literal(fill)
     bracket = around.brackets[-1] if around.brackets and is_code else None
@@ -579,14 +579,14 @@ def fitted(
     candidates: Sequence[Candidate],
     patience: Patience | None = None,
     marker: str = "",
-) -> tuple[list[Candidate], Counter[Drop]]:
+) -> tuple[list[Candidate], Counter[DropReason]]:
     """The distinct candidates that change something, best first, and the drops by reason.
 
     First those that fill every hole, last those that break the parse. When `patience` runs out, holes keep their text.
     """
     current = current_texts(snapshot, spans)
     patience = patience or Patience()
-    fitter = Fitter(snapshot, patience, marker, mends=len(spans) <= FEW_HOLES)
+    fitter = FillPostprocessor(snapshot, patience, marker, mends=len(spans) <= FEW_HOLES)
     rows: list[list[str]] = [[] for _ in candidates]
     for number, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
         is_left = number >= FEW_HOLES and patience.is_over

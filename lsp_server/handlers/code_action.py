@@ -30,7 +30,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
 from lsp_server.fill.drafts import DraftReader, progress_of
-from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
+from lsp_server.fill.pipeline import FillBudget, FillOptions, left_as_they_are
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.lsp.capabilities import (
@@ -81,12 +81,12 @@ class ActionResult:
 async def perform(
     session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
 ) -> ActionResult:
-    """Carries out an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
+    """Carries out an action on the text as it is now. Shows progress under `token`. Raises ActionNotDoneError."""
     uri = asked.uri
     if why := session.disabled_reason(uri):
         raise ActionNotDoneError(f"cannot fill: {why}")
     settings = session.settings_of(uri)
-    budget = Budget.of(settings, invoked=True)
+    budget = FillBudget.of(settings, invoked=True)
     snapshot = await session.parsed(session.documents[uri])
     if snapshot is None or asked.version not in (None, snapshot.version):
         raise ActionNotDoneError(STALE)
@@ -124,9 +124,9 @@ async def perform(
 
 
 async def _texts(
-    session: Session, action: Action, snapshot: Snapshot, budget: Budget, on_draft: OnDraft | None
+    session: Session, action: Action, snapshot: Snapshot, budget: FillBudget, on_draft: OnDraft | None
 ) -> tuple[tuple[str, ...], float]:
-    """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerError."""
+    """The texts for the holes, and how long the model took, in ms. Raises ActionNotDoneError, WorkerError."""
     is_refined = action.kind is ActionKind.REFINE
     connection = session.partner_connection if is_refined else session.worker
     if connection is None:

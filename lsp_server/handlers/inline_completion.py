@@ -9,7 +9,7 @@ from lsprotocol.types import CompletionList, CompletionTriggerKind, InlineComple
 from msgspec import Meta, Struct
 
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
 from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
@@ -37,7 +37,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
     request = InlineRequest(
         Cursor(offset_of(document.lines, params.position, capabilities.encoding), selected),
-        Budget.of(settings, invoked=invoked),
+        FillBudget.of(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
@@ -77,7 +77,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     request = InlineRequest(
         Cursor(offset),
-        Budget.of(settings, invoked=False),
+        FillBudget.of(settings, invoked=False),
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
         pause_s=0.0 if asked else settings.debounce_ms / 1000,

@@ -33,12 +33,12 @@ from inference.remote.access import HOW, Access
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
-    CompletionForm,
-    FimForm,
+    Completion,
     Form,
-    InfillForm,
+    LlamaInfillRequest,
+    MistralFimRequest,
+    OpenAiCompletionRequest,
     TextSoFar,
-    Written,
     budget_of,
     document_of,
     hole_of,
@@ -146,9 +146,9 @@ class Endpoint:
     def app(self, middleware: list[Middleware]) -> Starlette:
         """The application. It loads the model when it begins to serve."""
         forms: dict[str, type[Form]] = {
-            "/infill": InfillForm,
-            "/v1/completions": CompletionForm,
-            "/v1/fim/completions": FimForm,
+            "/infill": LlamaInfillRequest,
+            "/v1/completions": OpenAiCompletionRequest,
+            "/v1/fim/completions": MistralFimRequest,
         }
         fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
         others = [Route("/v1/models", self._models), Route("/health", self._health)]
@@ -198,16 +198,16 @@ class Endpoint:
     async def _answer(self, form: Form, client: str) -> Response:
         model = await self._model(self._settings.deadline_ms.invoked)
         if form.wanted_tokens == 0:  # llama.vim lets other files be read ahead
-            return JSONResponse(form.whole(Written("", 0.0, is_cut=True), model))
+            return JSONResponse(form.whole(Completion("", 0.0, is_cut=True), model))
         events = self._events(form, client)
         event = await anext(events)
         if form.stream:
             return StreamingResponse(_stream(form, event, events, model), media_type="text/event-stream")
-        while not isinstance(event, Written):
+        while not isinstance(event, Completion):
             event = await anext(events)
         return JSONResponse(form.whole(event, model))
 
-    async def _events(self, form: Form, client: str) -> AsyncGenerator[str | Written, None]:
+    async def _events(self, form: Form, client: str) -> AsyncGenerator[str | Completion, None]:
         """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerError."""
         try:
             place = place_of(form, self._settings)
@@ -246,7 +246,7 @@ class Endpoint:
                 yield rest
             is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
             stats = result.stats if result else Stats()
-            yield Written(
+            yield Completion(
                 text.sent,
                 budget.deadline.elapsed_ms,
                 is_short and not text.is_stopped,
@@ -259,12 +259,12 @@ class Endpoint:
 
 
 async def _stream(
-    form: Form, event: str | Written, events: AsyncGenerator[str | Written, None], model: str
+    form: Form, event: str | Completion, events: AsyncGenerator[str | Completion, None], model: str
 ) -> AsyncIterator[str]:
     """The server-sent events."""
     async with aclosing(events):
         try:
-            while not isinstance(event, Written):
+            while not isinstance(event, Completion):
                 yield _sent(form.part(event, model))
                 event = await anext(events)
             yield _sent(form.end(event, model))

@@ -16,7 +16,7 @@ from inference.messages import HoleKind, Snippet, Stats
 from inference.models.fim_tokens import TABLE
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
@@ -31,7 +31,7 @@ _HELD_LINES = 2
 
 
 @dataclass(frozen=True)
-class Place:
+class FimInput:
     """Where a text is wanted: what stands before and after it, the file's path if known, and texts of other files."""
 
     before: str
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Written:
+class Completion:
     """The whole text. `is_cut`: it would have gone on, but for its limit or the deadline. `ms` is all that it took."""
 
     text: str
@@ -71,7 +71,7 @@ class _Extra(Struct, frozen=True):
     filename: str = ""
 
 
-class InfillForm(_Form, frozen=True):
+class LlamaInfillRequest(_Form, frozen=True):
     """`/infill` of llama.cpp. `prompt` is what stands before the cursor on its line."""
 
     input_prefix: str = ""
@@ -82,21 +82,21 @@ class InfillForm(_Form, frozen=True):
     """How long the text may be; None, or less than 0: as long as in an editor."""
     response_fields: tuple[str, ...] = ()
 
-    def place(self) -> Place:
+    def place(self) -> FimInput:
         """Where the text goes."""
         found = taken_apart(self.input_prefix + self.prompt) if not self.input_suffix else None
         extra = tuple(Snippet(each.filename, each.text) for each in reversed(self.input_extra))  # the newest comes last
-        return found or Place(self.input_prefix + self.prompt, self.input_suffix, context=extra)
+        return found or FimInput(self.input_prefix + self.prompt, self.input_suffix, context=extra)
 
     def part(self, text: str, model: str) -> dict[str, Any]:
         """An event of a stream, with more of the text."""
         return {"content": text, "stop": False, "model": model}
 
-    def end(self, written: Written, model: str) -> dict[str, Any]:
+    def end(self, written: Completion, model: str) -> dict[str, Any]:
         """The last event of a stream."""
         return {**self._all(written, model), "content": ""}
 
-    def whole(self, written: Written, model: str) -> dict[str, Any]:
+    def whole(self, written: Completion, model: str) -> dict[str, Any]:
         """The answer without a stream."""
         answer = self._all(written, model)
         if not self.response_fields:
@@ -104,7 +104,7 @@ class InfillForm(_Form, frozen=True):
         flat = answer | {f"timings/{name}": value for name, value in answer["timings"].items()}
         return {name: flat[name] for name in self.response_fields if name in flat}
 
-    def _all(self, written: Written, model: str) -> dict[str, Any]:
+    def _all(self, written: Completion, model: str) -> dict[str, Any]:
         stats, tokens = written.stats, written.tokens
         read, writing_ms = stats.prefix_tokens - stats.reused_tokens, max(written.ms - stats.encode_ms, 0.001)
         return {
@@ -120,7 +120,7 @@ class InfillForm(_Form, frozen=True):
         }
 
 
-class CompletionForm(_Form, frozen=True):
+class OpenAiCompletionRequest(_Form, frozen=True):
     """`/v1/completions` of OpenAI, with `suffix`, or with a prompt that holds a family's own tokens."""
 
     prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
@@ -129,42 +129,42 @@ class CompletionForm(_Form, frozen=True):
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
     last_line: ClassVar[str] = "data: [DONE]\n\n"
 
-    def place(self) -> Place:
+    def place(self) -> FimInput:
         prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
-        return (None if self.suffix else taken_apart(prompt)) or Place(prompt, self.suffix or "")
+        return (None if self.suffix else taken_apart(prompt)) or FimInput(prompt, self.suffix or "")
 
     def part(self, text: str, model: str) -> dict[str, Any]:
         return self._answer({"text": text, "logprobs": None}, model)
 
-    def end(self, written: Written, model: str) -> dict[str, Any]:
+    def end(self, written: Completion, model: str) -> dict[str, Any]:
         return self._ended(self.part("", model), written)
 
-    def whole(self, written: Written, model: str) -> dict[str, Any]:
+    def whole(self, written: Completion, model: str) -> dict[str, Any]:
         return self._ended(self.part(written.text, model), written)
 
     def _answer(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
         answer = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
         return {**answer, "choices": [{"index": 0, "finish_reason": None, **choice}]}
 
-    def _ended(self, answer: dict[str, Any], written: Written) -> dict[str, Any]:
+    def _ended(self, answer: dict[str, Any], written: Completion) -> dict[str, Any]:
         answer["choices"][0]["finish_reason"] = "length" if written.is_cut else "stop"
         read = written.stats.prefix_tokens
         usage = {"prompt_tokens": read, "completion_tokens": written.tokens, "total_tokens": read + written.tokens}
         return {**answer, "usage": usage}
 
 
-class FimForm(CompletionForm, frozen=True):
+class MistralFimRequest(OpenAiCompletionRequest, frozen=True):
     """`/v1/fim/completions` of Mistral: the same request, answered as a message."""
 
     def part(self, text: str, model: str) -> dict[str, Any]:
         return self._answer({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
 
-    def whole(self, written: Written, model: str) -> dict[str, Any]:
+    def whole(self, written: Completion, model: str) -> dict[str, Any]:
         message = {"message": {"role": "assistant", "content": written.text}}
         return self._ended(self._answer(message, model, "chat.completion"), written)
 
 
-Form = InfillForm | CompletionForm
+Form = LlamaInfillRequest | OpenAiCompletionRequest
 
 
 def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
@@ -176,7 +176,7 @@ def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
     }
 
 
-def taken_apart(prompt: str) -> Place | None:
+def taken_apart(prompt: str) -> FimInput | None:
     """The place that a prompt in a family's own tokens describes, whichever model runs; None if it holds none."""
     for tokens in TABLE.values():
         first, second = tokens.prefix, tokens.suffix
@@ -194,7 +194,7 @@ def taken_apart(prompt: str) -> Place | None:
         path = snippets.pop().path if snippets else ""
         if snippets and tokens.names_file_inside:
             path, _, before = before.partition("\n")
-        return Place(before + given, after, path, tuple(snippets))
+        return FimInput(before + given, after, path, tuple(snippets))
     return None
 
 
@@ -205,7 +205,7 @@ def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str
     return (left[:-1] if name != token and left.endswith((" ", _SPACE)) else left), found, right
 
 
-def place_of(form: Form, settings: Settings) -> Place:
+def place_of(form: Form, settings: Settings) -> FimInput:
     """Where the form wants a text, without secret files. Raises ValueError if it wants one in such a file."""
     place = form.place()
     if is_secret(place.path, settings):
@@ -213,24 +213,24 @@ def place_of(form: Form, settings: Settings) -> Place:
     return replace(place, context=tuple(each for each in place.context if not is_secret(each.path, settings)))
 
 
-def document_of(place: Place) -> Document:
+def document_of(place: FimInput) -> Document:
     """The text as an editor would have it open; of no language, and thus without a tree, if the file has no name."""
     uri = f"file:///{quote(place.path.lstrip('/'))}" if place.path else ""
     return Document(uri, language_of(place.path), 0, place.before + place.after)
 
 
-def hole_of(form: Form, place: Place) -> Span:
+def hole_of(form: Form, place: FimInput) -> Span:
     """The hole in the document: as many lines as the form allows, or one where code follows on the line."""
     start = len(place.before)
     single_line = bool(place.after.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(form.stops)
     return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
-def budget_of(form: Form, settings: Settings, client: str) -> Budget:
+def budget_of(form: Form, settings: Settings, client: str) -> FillBudget:
     """What ghost text may cost that `client` asks for, and the form's limit of tokens."""
     most = form.wanted_tokens
     max_tokens = min(most, MOST_TOKENS) if most and most > 0 else 0
-    return replace(Budget.of(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
+    return replace(FillBudget.of(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
 
 
 class TextSoFar:

@@ -9,7 +9,7 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.drafts import HoleDraft
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.suggestion import ShownSuggestions
 
@@ -27,7 +27,7 @@ class InlineRequest:
     """
 
     cursor: Cursor
-    budget: Budget
+    budget: FillBudget
     marker: str
     invoked: bool = False
     floor: float = 0.0

@@ -16,7 +16,7 @@ from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units
 from lsp_server.features import Feature, ShownEvent
-from lsp_server.fill.pipeline import Budget, FillResult, fill
+from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.history import SuggestionHistory
@@ -205,7 +205,7 @@ class InlineService(Feature):
         settings = self._session.settings_of(uri)
         next_request = None
         if settings.prefetch and not self._session.disabled_reason(uri):
-            budget = replace(Budget.of(settings, invoked=False), candidates=1)
+            budget = replace(FillBudget.of(settings, invoked=False), candidates=1)
             next_request = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
         state.accepted = _Accepted(

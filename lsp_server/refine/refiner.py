@@ -10,7 +10,7 @@ from lsp_server.carve import Span, splice
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.features import AcceptedEvent, Feature
-from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillOptions, fill
+from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, FillBudget, FillOptions, fill
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
 
@@ -56,7 +56,7 @@ class Refiner(Feature):
         self._expected[snapshot.uri] = accepted, hash(splice(snapshot.text, spans, texts))
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
-        """Shows the partner's text ahead of a suggestion. Raises NotRefined, WorkerError."""
+        """Shows the partner's text ahead of a suggestion. Raises NotRefinedError, WorkerError."""
         if running := self._running.pop(uri, None):
             running[1].cancel()
         task = asyncio.create_task(self._refine(uri, suggestion_id), name="refine")
@@ -94,7 +94,7 @@ class Refiner(Feature):
         service, draft = service_and_draft
         hole = _hole_of(draft, snapshot.text)
         settings = self._session.settings_of(uri)
-        budget = dataclasses.replace(Budget.of(settings, invoked=True), candidates=1, retries=False)
+        budget = dataclasses.replace(FillBudget.of(settings, invoked=True), candidates=1, retries=False)
         client = partner.client
         await client.load()
         context = await self._session.context_for(snapshot, hole.start, client.last_status)

@@ -37,7 +37,7 @@ from inference.messages import (
     WorkerState,
 )
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
-from lsp_server.worker.connect import STATUS_S, Connection, NotListeningError, attach_or_start, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, attach_or_start, join
 from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
@@ -130,8 +130,8 @@ class WorkerClient:
         """The last one since an answer, of `_failures` in a row; no start before `_not_before_s`."""
         self._failures = 0
         self._not_before_s = 0.0
-        self._connection: Connection | None = None
-        self._connecting: asyncio.Task[Connection] | None = None
+        self._connection: WorkerLink | None = None
+        self._connecting: asyncio.Task[WorkerLink] | None = None
         self._pending: dict[str, _Pending] = {}
         self._retired_pid: int | None = None
         self._told = asyncio.Event()
@@ -358,7 +358,7 @@ class WorkerClient:
         self._not_before_s = time.monotonic() + pause_s
         self._failure = failure
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> WorkerLink:
         """A connection to a worker that accepts requests. Joins the worker or starts it. All callers share one attempt,
         which continues when they are cancelled. Raises WorkerError, also during the pause after failures.
         """
@@ -385,7 +385,7 @@ class WorkerClient:
                 raise WorkerError(ErrorCode.STOPPED, _LEFT) from None
             raise
 
-    async def _start(self) -> Connection:
+    async def _start(self) -> WorkerLink:
         try:
             started = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
             return self._adopt(await started)
@@ -396,7 +396,7 @@ class WorkerClient:
             self._connecting = None
             self._announce()
 
-    def _adopt(self, connection: Connection) -> Connection:
+    def _adopt(self, connection: WorkerLink) -> WorkerLink:
         if self._connection is not None:  # two tried at the same time, and the other was first
             connection.close()
             return self._connection
@@ -405,7 +405,7 @@ class WorkerClient:
         self._take(connection, connection.status)
         return connection
 
-    async def _read(self, connection: Connection) -> None:
+    async def _read(self, connection: WorkerLink) -> None:
         try:
             while True:
                 self._take(connection, await connection.receive())
@@ -420,7 +420,7 @@ class WorkerClient:
         except WorkerError as failure:
             self._end(connection, failure)
 
-    def _take(self, connection: Connection, message: WorkerMessage) -> None:
+    def _take(self, connection: WorkerLink, message: WorkerMessage) -> None:
         if isinstance(message, Status):
             connection.status = self.last_status = message
             self._announce()
@@ -461,7 +461,7 @@ class WorkerClient:
             self._connection = None
             self._announce()
 
-    def _end(self, connection: Connection, failure: WorkerError) -> None:
+    def _end(self, connection: WorkerLink, failure: WorkerError) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
         if connection.failure is not None:
             return

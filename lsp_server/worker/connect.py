@@ -60,7 +60,7 @@ _UNTOLD = Status(WorkerState.LOADING)
 
 
 @dataclass(eq=False)
-class Connection:
+class WorkerLink:
     """An open connection to a worker. `token` is the secret that the worker expects; empty on a Unix socket. The
     worker's process, release and status are known after the handshake. Once it has a `failure`, it is closed.
     """
@@ -99,7 +99,7 @@ class Connection:
             await asyncio.wait({self.reading})
 
 
-async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
+async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerLink:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
     is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
     refuses or the folder is unsafe.
@@ -108,10 +108,10 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         raise WorkerError(ErrorCode.INTERNAL, trouble)
     try:
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
-            connection = Connection(*await asyncio.open_unix_connection(paths.socket))
+            connection = WorkerLink(*await asyncio.open_unix_connection(paths.socket))
         else:
             at = json.loads(paths.socket.read_bytes())
-            connection = Connection(*await asyncio.open_connection("127.0.0.1", int(at["port"])), str(at["token"]))
+            connection = WorkerLink(*await asyncio.open_connection("127.0.0.1", int(at["port"])), str(at["token"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotListeningError(f"no worker listens at {paths.socket}") from error
     try:
@@ -143,7 +143,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
 
 async def join(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
-) -> Connection:
+) -> WorkerLink:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
     NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back
     within `RETURN_S`.
@@ -172,7 +172,7 @@ _EXIT_TAKEN = 3
 
 async def attach_or_start(
     paths: WorkerPaths, options: WorkerOptions, name: str, *, retired_pid: int | None = None
-) -> Connection:
+) -> WorkerLink:
     """Joins the worker of `options` at `paths`, starting it if there is none, or one that has retired. Raises
     WorkerError.
     """
@@ -204,7 +204,7 @@ async def attach_or_start(
         raise WorkerError(ErrorCode.INTERNAL, message) from error
 
 
-async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:
+async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerLink:
     """Starts a worker and joins it, or a running one. Raises WorkerError, or NotListeningError if that has ended."""
     process = launch(paths, options)
     while True:

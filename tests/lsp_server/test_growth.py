@@ -69,7 +69,7 @@ def carve_everything(snapshot: Snapshot) -> None:
 
 def fit_at_cursors(snapshot: Snapshot) -> None:
     for hole in holes_at(snapshot)[:2]:
-        postprocess.Fitter(snapshot).fit(hole, f"{hole.starts_with}f(a, b))")
+        postprocess.FillPostprocessor(snapshot).fit(hole, f"{hole.starts_with}f(a, b))")
 
 
 def fit_all(snapshot: Snapshot) -> None:

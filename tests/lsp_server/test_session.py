@@ -14,7 +14,7 @@ from lsprotocol import types
 
 from inference.deadline import Deadline
 from lsp_server.features import Feature
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.handlers.documents import did_change, notebook_did_change
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.handlers.lifecycle import leave
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
-    request = InlineRequest(Cursor(4), Budget(1, Deadline(1000), None), "???")
+    request = InlineRequest(Cursor(4), FillBudget(1, Deadline(1000), None), "???")
     answer = service.complete(uri, request)
     assert isinstance(answer, asyncio.Future), "nothing is known yet"
     ((suggestion, _),) = await answer
@@ -252,7 +252,7 @@ async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pyt
     text = "def f():\r    \r"
     async with working(monkeypatch, "x = 1\n    return x", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, text)
-        request = InlineRequest(Cursor(len(text) - 1), Budget(1, Deadline(1000), None), "???")
+        request = InlineRequest(Cursor(len(text) - 1), FillBudget(1, Deadline(1000), None), "???")
         answer = session.feature(InlineService).complete(URI, request)
         assert isinstance(answer, asyncio.Future)
         ((_, fill),) = await answer

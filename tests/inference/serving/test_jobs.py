@@ -26,7 +26,7 @@ from inference.messages import (
     Text,
 )
 from inference.serving.engine_thread import DeviceLostError, EngineThread, Schedule
-from inference.serving.jobs import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Queue
+from inference.serving.jobs import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Scheduler
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
@@ -38,7 +38,7 @@ SEGMENTS = (Text(f"{SECRET} = "), Hole(), Text("\n"))
 class Asker:
     """A client: asks a queue, and keeps what it hears of each request."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Scheduler) -> None:
         self.queue = queue
         self.client = JobClient()
         self.jobs = list[Job]()
@@ -175,7 +175,7 @@ class ScriptedEngine:
 
 @asynccontextmanager
 async def engine_thread() -> AsyncIterator[tuple[ScriptedEngine, Asker]]:
-    opened, engine, asker = EngineThread(), ScriptedEngine(), Asker(Queue())
+    opened, engine, asker = EngineThread(), ScriptedEngine(), Asker(Scheduler())
     loop = asyncio.get_running_loop()
 
     def run() -> None:
@@ -255,7 +255,7 @@ async def test_background_gives_way_between_steps() -> None:
 async def served() -> AsyncIterator[tuple[PartnerServer, Asker]]:
     """A server that holds its answers back, and a queue before it."""
     async with partner_server(kinds=("fim",)) as server:
-        asker = Asker(Queue())
+        asker = Asker(Scheduler())
         asker.ask("before there is a server")
         assert asker.queue.counts() == (0, 1)
         async with partner_at(server.url) as partner:

@@ -82,7 +82,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
         if span is not None:
             carve.splice(text, [span], ["x"])
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
-            fitted = postprocess.Fitter(source).fit(span, span.starts_with + fill)
+            fitted = postprocess.FillPostprocessor(source).fit(span, span.starts_with + fill)
             if fitted is not None:
                 assert fitted.startswith(span.starts_with) and fitted != text[span.start : span.end]
                 assert not (span.single_line and {"\r", "\n"} & set(fitted))

@@ -12,7 +12,7 @@ from inference.messages import Snippet, Text
 from lsp_server import carve
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.pipeline import Budget, FillResult, fill
+from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
@@ -29,12 +29,12 @@ class Asked:
     worker: ScriptedWorker
     client: WorkerClient
 
-    def fill(self, budget: Budget, text: str = "x = ???\n") -> "asyncio.Task[FillResult]":
+    def fill(self, budget: FillBudget, text: str = "x = ???\n") -> "asyncio.Task[FillResult]":
         """A fill of all holes of a text, on its way to the worker."""
         snapshot = snapshot_of(text)
         return asyncio.create_task(fill(self.client, snapshot, carve.markers(snapshot), budget))
 
-    async def deadline_ms(self, budget: Budget, text: str = "x = ???\n") -> int:
+    async def deadline_ms(self, budget: FillBudget, text: str = "x = ???\n") -> int:
         """The deadline of the request that a fill of all holes of a text leads to."""
         task = self.fill(budget, text)
         await self.worker.until(lambda: bool(self.worker.requests))
@@ -51,8 +51,8 @@ def snapshot_of(text: str) -> Snapshot:
     return Document("file:///a.py", "python", 1, text).snapshot()
 
 
-def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
-    return replace(Budget.of(Settings(), invoked=True), deadline=Deadline(deadline_ms))
+def invoked(deadline_ms: int = DEADLINE_MS) -> FillBudget:
+    return replace(FillBudget.of(Settings(), invoked=True), deadline=Deadline(deadline_ms))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def asked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
 
 
 async def test_the_deadline_counts_from_when_the_request_arrived(asked: Asked) -> None:
-    early = Budget(1, Deadline(DEADLINE_MS, time.monotonic() - DEADLINE_MS / 2000), None)
+    early = FillBudget(1, Deadline(DEADLINE_MS, time.monotonic() - DEADLINE_MS / 2000), None)
     assert 1 < await asked.deadline_ms(early) <= DEADLINE_MS / 2
 
 
@@ -74,7 +74,7 @@ async def test_time_to_fit_the_holes_is_kept_and_at_most_a_tenth(asked: Asked, h
 
 @pytest.mark.parametrize(("deadline_ms", "kept_ms"), [(2_000, 500), (1_000, 250), (DEADLINE_MS, 500)])
 async def test_an_automatic_request_keeps_time_for_a_late_worker(asked: Asked, deadline_ms: int, kept_ms: int) -> None:
-    budget = replace(Budget.of(Settings(), invoked=False), deadline=Deadline(deadline_ms))
+    budget = replace(FillBudget.of(Settings(), invoked=False), deadline=Deadline(deadline_ms))
     assert 0 < await asked.deadline_ms(budget) <= deadline_ms - kept_ms
 
 
@@ -91,13 +91,13 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
 @pytest.mark.parametrize(
     "budget",
     [
-        Budget.of(Settings(), invoked=False),
+        FillBudget.of(Settings(), invoked=False),
         replace(invoked(), candidates=8),
         invoked(1),
     ],
     ids=["appears by itself", "as many already", "no time left"],
 )
-async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) -> None:
+async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: FillBudget) -> None:
     asked.worker.fills = ["y"]
     await asked.fill(invoked())  # connected, with a model: no deadline waits for that
     asked.worker.fills = [""]

@@ -14,8 +14,8 @@ from lsp_server.commands.output import excerpt
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
-from lsp_server.fill.pipeline import Budget
-from lsp_server.fill.postprocess import Fitter
+from lsp_server.fill.pipeline import FillBudget
+from lsp_server.fill.postprocess import FillPostprocessor
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import Computation
 
@@ -60,7 +60,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
 
 
 def typed_into(snapshot: Snapshot, span: carve.Span, change: TextChange) -> Computation:
-    request = InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     computation = Computation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
     return computation
@@ -82,9 +82,15 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
 
 def test_all_who_wait_for_a_fill_read_a_draft_once() -> None:
     snapshot, span = at_cursor("def f():‸\n")
-    computation = Computation(snapshot, span, InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), "???"))
-    once = calls_of(Fitter.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text))
-    again = calls_of(Fitter.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text))
+    computation = Computation(
+        snapshot, span, InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), "???")
+    )
+    once = calls_of(
+        FillPostprocessor.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text)
+    )
+    again = calls_of(
+        FillPostprocessor.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text)
+    )
     assert (once, again) == (1, 0)
 
 

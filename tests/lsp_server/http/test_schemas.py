@@ -7,9 +7,9 @@ from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
 from lsp_server.http.schemas import (
-    CompletionForm,
-    InfillForm,
-    Place,
+    FimInput,
+    LlamaInfillRequest,
+    OpenAiCompletionRequest,
     TextSoFar,
     budget_of,
     document_of,
@@ -26,30 +26,30 @@ OTHERS = (Snippet("one.py", "x = 1"), Snippet("src/two.py", "y = 2"))
 
 @pytest.mark.parametrize("family", TABLE)
 def test_a_familys_prompt_is_taken_apart(family: str) -> None:
-    assert taken_apart(TABLE[family].prompt(BEFORE, AFTER, "", ())) == Place(BEFORE, AFTER)
+    assert taken_apart(TABLE[family].prompt(BEFORE, AFTER, "", ())) == FimInput(BEFORE, AFTER)
 
 
 def test_zeds_spelling_of_code_llamas_tokens_is_known() -> None:
-    assert taken_apart(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == Place(BEFORE, AFTER)
+    assert taken_apart(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == FimInput(BEFORE, AFTER)
 
 
 @pytest.mark.parametrize("family", [name for name, tokens in TABLE.items() if tokens.repository])
 def test_a_prompt_with_files_is_taken_apart(family: str) -> None:
     found = taken_apart(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
     others = tuple(Snippet(each.path, f"{each.text}\n") for each in OTHERS)
-    assert found == Place(BEFORE, AFTER, "src/add.py", others)
+    assert found == FimInput(BEFORE, AFTER, "src/add.py", others)
 
 
 def test_the_begun_answer_of_a_prompt_is_kept() -> None:
-    assert taken_apart(TABLE["qwen2.5-coder"].prompt("x = ", "\n", "", ()) + "fo") == Place("x = fo", "\n")
+    assert taken_apart(TABLE["qwen2.5-coder"].prompt("x = ", "\n", "", ()) + "fo") == FimInput("x = fo", "\n")
 
 
 def test_text_without_tokens_is_no_prompt() -> None:
     assert taken_apart("print('<fim_suffix> and then <fim_prefix>')") is None
 
 
-def asked(**fields: object) -> InfillForm:
-    return msgspec.convert(fields, InfillForm)
+def asked(**fields: object) -> LlamaInfillRequest:
+    return msgspec.convert(fields, LlamaInfillRequest)
 
 
 def asks_for_a_line(**fields: object) -> bool:
@@ -77,14 +77,14 @@ def test_a_secret_file_is_not_sent_as_context() -> None:
 
 
 def test_a_secret_file_is_not_filled() -> None:
-    form = CompletionForm(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
+    form = OpenAiCompletionRequest(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
     with pytest.raises(ValueError, match="secrets"):
         place_of(form, Settings())
 
 
 @pytest.mark.parametrize(("path", "language"), [("src/a b#.py", "python"), ("C:\\x\\a.rs", "rust"), ("", "")])
 def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
-    snapshot = document_of(Place("x = ", "\n", path)).snapshot()
+    snapshot = document_of(FimInput("x = ", "\n", path)).snapshot()
     assert (snapshot.language_id, snapshot.text) == (language, "x = \n")
     assert (snapshot.tree is not None) == bool(language)
     assert path_of(snapshot.uri).rpartition("/")[2] == path.replace("\\", "/").rpartition("/")[2]
@@ -94,7 +94,7 @@ def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
 def test_a_body_with_half_a_character_is_refused(half: bytes) -> None:
     for field in ("input_prefix", "prompt"):
         with pytest.raises(ValueError):
-            msgspec.json.decode(b'{"%b": "x = \'%b\'"}' % (field.encode(), half), type=InfillForm)
+            msgspec.json.decode(b'{"%b": "x = \'%b\'"}' % (field.encode(), half), type=LlamaInfillRequest)
 
 
 WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"

@@ -7,7 +7,7 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget, FillResult
+from lsp_server.fill.pipeline import FillBudget, FillResult
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.request import InlineRequest
@@ -20,7 +20,7 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.hole_at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
-    request = InlineRequest(Cursor(cursor), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     return Computation(snapshot, hole, request, sent_at_s=sent_at_s)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.messages import ErrorCode
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ShownSuggestions
 from lsp_server.inline.service import Debounce
 from lsp_server.session import Session
@@ -23,7 +23,7 @@ from tests.workers import until
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
 """For so long, nothing else may begin or stop."""
-BUDGET = Budget(candidates=3, deadline=Deadline(60_000), max_steps=1)
+BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Scene:
         self.session.open(self.uri, "python", 1, TEXT)
 
     def ask(
-        self, offset: int = 4, *, invoked: bool = False, budget: Budget = BUDGET, pause_s: float = 0.0
+        self, offset: int = 4, *, invoked: bool = False, budget: FillBudget = BUDGET, pause_s: float = 0.0
     ) -> asyncio.Future[ShownSuggestions]:
         request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked, pause_s=pause_s)
         answer = self.service.complete(self.uri, request)
@@ -122,7 +122,7 @@ async def test_invoked_request_survives_automatic_ones(scene: Scene) -> None:
 async def test_late_automatic_request_waits_for_no_computation(scene: Scene, invoked_runs: bool) -> None:
     """Neither for its own, whose worker says nothing, nor for one that the user asked for and that may take longer."""
     asked = scene.ask(invoked=True) if invoked_runs else None
-    typed = scene.ask(budget=Budget(candidates=3, deadline=Deadline(50), max_steps=1))
+    typed = scene.ask(budget=FillBudget(candidates=3, deadline=Deadline(50), max_steps=1))
     async with asyncio.timeout(10):
         assert not await typed
     await scene.settles(sent=1)

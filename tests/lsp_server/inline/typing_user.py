@@ -6,13 +6,13 @@ from inference.deadline import Deadline
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion
 
-MANY = Budget(candidates=8, deadline=Deadline(1000), max_steps=None)
+MANY = FillBudget(candidates=8, deadline=Deadline(1000), max_steps=None)
 CURSOR = "‸"
 
 

@@ -14,7 +14,7 @@ from lsprotocol import types
 from inference.deadline import Deadline
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.handlers.documents import did_change
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
@@ -29,7 +29,7 @@ from tests.lsp_server.test_session import URI, working
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
-BUDGET = Budget(1, Deadline(60_000), None)
+BUDGET = FillBudget(1, Deadline(60_000), None)
 
 
 @dataclass

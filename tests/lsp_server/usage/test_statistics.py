@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from inference.deadline import Deadline
-from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.session import Session
@@ -16,7 +16,7 @@ from lsp_server.usage.statistics import CounterKey, StatisticsFeature
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 from tests.lsp_server.test_session import URI, types_text, working
 
-BUDGET = Budget(candidates=3, deadline=Deadline(60_000), max_steps=1)
+BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 class Counts(Counter[str]):

@@ -37,7 +37,7 @@ CASES = [
 
 def at_marker(text: str, fill: str) -> str | None:
     source = Source.parse("python", text)
-    return postprocess.Fitter(source).fit(carve.markers(source)[0], fill)
+    return postprocess.FillPostprocessor(source).fit(carve.markers(source)[0], fill)
 
 
 @pytest.mark.parametrize(("language_id", "case"), CASES)
@@ -45,14 +45,14 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
     text, offset = with_cursor(case.text)
     source = Source.parse(language_id, text)
-    fitted = postprocess.Fitter(source).fit(carve.hole_at_cursor(source, offset), case.expected["+"])
+    fitted = postprocess.FillPostprocessor(source).fit(carve.hole_at_cursor(source, offset), case.expected["+"])
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
 def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     text = '{\n  "a": ???,\n  "b": {\n    "c": ???\n  },\n  "d": [\n    1,\n    ???\n  ]\n}\n'
     source = Source.parse("json", text)
-    fitter = postprocess.Fitter(source, marker="???")
+    fitter = postprocess.FillPostprocessor(source, marker="???")
     fills = ['"x"', '"x",', "2,"]
     fitted = [fitter.fit(*each) for each in zip(carve.markers(source), fills, strict=True)]
     assert fitted == ['"x"', '"x"', "2"]
@@ -70,7 +70,7 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
 def test_a_fill_adds_no_fourth_quote(language_id: str, before: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, before)
     span = carve.Span(len(before), len(before), HoleKind.LINE, single_line=True)
-    assert postprocess.Fitter(source).fit(span, fill) == shown
+    assert postprocess.FillPostprocessor(source).fit(span, fill) == shown
 
 
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
@@ -85,7 +85,7 @@ def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
     found, drops = postprocess.fitted(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
-    assert drops[postprocess.Drop.NEW_HOLE] == 2
+    assert drops[postprocess.DropReason.NEW_HOLE] == 2
 
 
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
@@ -101,7 +101,7 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
 )
 def test_a_marker_hides_no_bracket_around_it(language_id: str, text: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, text)
-    assert postprocess.Fitter(source, marker="???").fit(carve.markers(source)[0], fill) == shown
+    assert postprocess.FillPostprocessor(source, marker="???").fit(carve.markers(source)[0], fill) == shown
 
 
 PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ", ", ", ";", "."]), max_size=12)
@@ -118,7 +118,7 @@ def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> 
     table = table_of("javascript")
     assume(not unclosed(fill, table) and not unopened(fill, table))
     source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
-    fit = postprocess.Fitter(source).fit(carve.markers(source)[0], fill) or ""
+    fit = postprocess.FillPostprocessor(source).fit(carve.markers(source)[0], fill) or ""
     cut, whole = (f"if ({each}{after}) {{" for each in (fit, fill))
     assert len(unclosed(cut, table) + unopened(cut, table)) <= len(unclosed(whole, table) + unopened(whole, table))
     assert not unclosed(fit, table) or unopened(after, table)
@@ -175,7 +175,7 @@ def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
     span = carve.Span(start, end, HoleKind.BLOCK)
-    assert postprocess.Fitter(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
+    assert postprocess.FillPostprocessor(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
 
 
 MODULES = [json.decoder, random, textwrap, types]
@@ -197,7 +197,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         source = Source.parse("python", text[:cursor] + text[cursor + len(rest) :])
         span = carve.hole_at_cursor(source, cursor)
         fill = source.text[span.start : cursor] + rest
-        assert postprocess.Fitter(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
+        assert postprocess.FillPostprocessor(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -214,9 +214,9 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         span = carve.hole_at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
-        assert postprocess.Fitter(source).fit(span, text[start:end] + text[end : end + 300]) == text[start:end], (
-            node.name
-        )
+        assert (
+            postprocess.FillPostprocessor(source).fit(span, text[start:end] + text[end : end + 300]) == text[start:end]
+        ), node.name
 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
