@@ -74,9 +74,9 @@ class Ending:
         self._ends_block = bool(self._below) and self._is_end(self._below[0])
         self._given_closable = closable
         self._quotes = quotes
-        self._open_quotes = {
-            mark: before.count(mark) % 2 if quotes is None else int(mark == quotes) for mark in _MULTILINE_QUOTES
-        }
+        # Nothing but the text tells of a string that is not closed yet, and a part of a text may begin inside of one.
+        look = before if quotes is None or len(before) < _WINDOW_CHARACTERS else self._front
+        self._open_quotes = {mark: int(mark == quotes or look.count(mark) % 2 > 0) for mark in _MULTILINE_QUOTES}
 
     def of_lines(self, text: str) -> str:
         """The unfinished `text` of several lines up to its end, as far as its whole lines show one, or the start of its

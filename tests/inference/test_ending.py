@@ -126,3 +126,10 @@ def test_any_text_and_file_is_read_in_time(text: str) -> None:
     for ending in (Ending("f() {\n  ", "\n}\n"), Ending(text, text)):
         assert len(ending.cut(text)) <= len(text)
         assert len(ending.of_lines(text)) <= len(text)
+
+
+def test_an_unclosed_docstring_shows_in_the_text() -> None:
+    """The tree calls it code."""
+    ending = Ending('def f():\n    """', "\n", quotes="")
+    assert ending.is_in_prose
+    assert ending.of_lines('Area."""\n    return 1\n\n\ndef g():\n') == 'Area."""\n    return 1'
