@@ -95,6 +95,8 @@ class Document:
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
+        if "\r" in self.text and "\n" not in self.text:  # grammars read such a text differently, see `parse`
+            self._tree = None
         self.stop_parsing()
         text_before = self.text
         changes: list[TextChange] = []

@@ -78,6 +78,15 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
 TEXTS = st.text("ab\n", max_size=12)
 
 
+@pytest.mark.parametrize(("text", "line", "added"), [("x = 1\r", 1, "y\n"), ("\rx = 1\r", 0, "\n"), ("\r", 1, "a\n")])
+def test_lines_that_no_longer_end_with_carriage_returns_alone(text: str, line: int, added: str) -> None:
+    """Grammars read such a text with line feeds, so that its tree is of no use once it has one."""
+    document = Document("file:///a.py", "python", 0, text)
+    document.snapshot()
+    document.apply([ContentChange((line, 0), (line, 0), added)], 1, Encoding.UTF16)
+    assert_parsed_as_if_new(document.snapshot())
+
+
 @given(TEXTS, TEXTS)
 def test_the_difference_of_two_texts_turns_one_into_the_other(old: str, new: str) -> None:
     change = minimal_change(old, new)
