@@ -34,7 +34,7 @@ def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) 
         where = str(file)
         try:
             text = _content(file)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
             raise ModelError(

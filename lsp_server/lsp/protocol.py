@@ -317,7 +317,7 @@ def salvaged_id(body: bytes) -> Id | None:
     keys, values = set[bytes](), dict[bytes, bytes]()
     key = value = b""
     depth = position = 0
-    for _ in range(_MAX_WORDS if body.startswith(b"{") else 0):
+    for _ in range(_MAX_WORDS if body.lstrip().startswith(b"{") else 0):
         match = (_WORD if depth <= 1 else _INNER_WORD).search(body, position, _MAX_SALVAGED_BYTES)
         if match is None or match[0] == b'"':
             break

@@ -32,7 +32,7 @@ _FOLDERS = """
     .subversion/auth library/keychains
     .local/share/keyrings run/secrets etc/wireguard etc/letsencrypt etc/ssl/private
     .fastlane/spaceship .databricks .bluemix .aliyun .tccli .mc .fly .bitcoin .ethereum .electrum
-    .foundry/keystores playwright/.auth microsoft/usersecrets .microsoft/usersecrets
+    .foundry/keystores etc/openvpn lib/tailscale playwright/.auth microsoft/usersecrets .microsoft/usersecrets
 """
 """Everything in them, at any depth, including code."""
 _TOOLS = """
@@ -46,7 +46,7 @@ _PATHS = """
     .docker/config.json .git/config .gem/credentials .bundle/config .m2/settings*.xml .gradle/gradle.properties
     .mvn/settings*.xml nuget/nuget.config .nuget/nuget.config .railway/config.json .travis/config.yml .cabal/config
     pnpm/rc pypoetry/auth.toml .hex/hex.config .hg/hgrc .dbt/profiles.yml .ngrok2/ngrok.yml .cloudflared/*.json
-    .circleci/cli.yml .expo/state.json
+    .circleci/cli.yml .expo/state.json .config/hub .wrangler/config/*.toml .lein/profiles.clj config/application.yml
     etc/kubernetes/*.conf k3s/k3s.yaml rke2/rke2.yaml *_vars/*/vault app/config/parameters.yml app/etc/env.php
     sites/*/settings*.php .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
     .s3conf/s3config.yml etc/master.passwd etc/shadow etc/shadow- etc/gshadow etc/gshadow- config/credentials/*.enc
@@ -89,6 +89,9 @@ _FILES = """
     bitwarden*.json bitwarden*.csv 1password*.csv lastpass*.csv auth-user-pass* openvpn*.conf
     wg[0-9].conf wg-*.conf wpa_supplicant*.conf *.nmconnection
     wp-config.php localsettings.php local_settings.py arduino_secrets.h secret_token.rb
+    *.secret.exs credentials.sbt buildkite-agent.cfg backend.hcl *.pubxml.user web.?*.config .claude.json .modal.toml
+    .dropbox_uploader .dbshell .rediscli_auth .redisclirc cqlshrc .cqlshrc odbc.ini .odbc.ini datadog.yaml newrelic.y*ml
+    newrelic.ini logins.csv pass.txt dbpass.txt db[-_]pass.txt *private*.der gcp[-_]sa.json
     secrets.sh credentials.sh secrets.ps1 credentials.ps1 secrets.bat credentials.bat
 """
 """Fixed names; some are code, because people keep passwords in just these."""
@@ -101,13 +104,14 @@ _NOUNS = (
     r"|(?:api|private|priv|access|secret|deploy|ssh|host|sign(?:ing)?|encryption|master|root|account|auth|jwt|session"
     r"|admin|rsa|gpg|pgp|license|licence|service|gcp|gcloud|google|firebase|aws|azure|stripe|openai)[-_. ]?keys?"
     r"|service[-_. ]?(?:account|principal)s?(?:[-_. ]?keys?)?|seed[-_. ]?phrase|(?:recovery|backup)[-_. ]?codes?"
-    r"|connection[-_. ]?strings?)"
+    r"|connection[-_. ]?strings?|(?:database|db|webhook)[-_. ]?ur[li]s?)"
 )
 _WORDS = (
     rf"(?:.*[-_. ])?{_NOUNS}(?:[-_. ].*)?{_DATA}",
     rf".*{_NOUNS}{_DATA}",
     rf"(?:.*[-_. ])?{_NOUNS}",
-    r"(?:.*[-_])?keys?",
+    r"(?:.*[-_])?key(?:s|file)?",
+    r".*[-_]key\.json",
     r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)[-_.][^.]*(?:\.pub)?",
     r"env[-_.](?:prod(?:uction)?|live|stag(?:e|ing)|dev(?:elopment)?|test(?:ing)?|local|qa|uat|ci|preview|sandbox|demo"
     r"|docker)",
@@ -118,6 +122,8 @@ _TOPIC = re.compile(
     r"(?:.*[-_. ])?(?:"
     r"(?:change|reset|forgot|forgotten|validate|verify)[-_. ]?(?:passwords?|tokens?|secrets?)\.(?!txt|csv|tsv)"
     r"|refresh[-_. ]tokens?\.ya?ml"
+    r"|service[-_. ]?accounts?\.ya?ml"  # of Kubernetes; a cloud's is JSON
+    r"|(?:public|primary|foreign|partition|sort|hot)[-_. ]?keys?\b"
     r"|(?:special|added|stop|bos|eos|pad|unk|mask|max|min|num|vocab|merge[ds]?|design|colou?rs?|themes?|styles?|css|ui"
     r"|fonts?|sizes?|spacing|typography|semantic|primitives?|components?|figma|brand|dark|light|syntax)[-_. ]?tokens?\b"
     r"|(?:secret|token|password|passphrase)s?[-_. ]?(?:maps?|counts?|lists?|limits?|usage|types?|schemas?|spec|forms?"

@@ -39,6 +39,12 @@ def test_without_a_token_there_is_none(file: Path) -> None:
     assert (token.read({}), token.source({})) == ("", "")
 
 
+def test_a_file_in_place_of_the_folder_is_no_token(file: Path) -> None:
+    file.parent.rmdir()
+    file.parent.write_text("")
+    assert token.read({}) == ""
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "  \n\n"])
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)

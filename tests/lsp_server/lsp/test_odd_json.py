@@ -113,6 +113,7 @@ IS_NONE = (
 IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"method": "x", "params": {"id": 7}')
 IS_SALVAGED = (
     b'{"id": 5, "method": "infill/status"} {',
+    b' \r\n{"id": 5, "method": "infill/status", "params": NaN}',
     b'{"id": 5, "method": "infill/status", "params": {"id": 6, "text": "\xff',
     b'{"method": "infill/status", "params": {"id": 6, "text": "\xff\\""}, "id": 5}',
     b'{"method": "infill/status", "params": [{"id": 6}, tru], "id" : 5}',

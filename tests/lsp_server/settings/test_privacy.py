@@ -56,7 +56,12 @@ SECRET = """
     prod.tfbackend  a.pkrvars.hcl  cookies.txt  cookies.sqlite  me.session  storageState.json
     playwright/.auth/user.json
     wallet.json  deployer-keypair.json  seed-phrase.txt  recovery-codes.txt  bitwarden_export.json  keys.txt  key.json
-    team-provider-info.json  azureProfile.json  oauth2.json  jwt_key.json  signing-key.properties  stored_tokens
+    team-provider-info.json  azureProfile.json  oauth2.json  jwt_key.json  sa-key.json  gcp-sa.json
+    google-cloud-key.json  config/prod.secret.exs  config/application.yml  web.Release.config  a.pubxml.user
+    .sbt/1.0/credentials.sbt  buildkite-agent.cfg  backend.hcl  .rediscli_auth  .cqlshrc  .odbc.ini  mongo-keyfile
+    dbpass.txt  database_url.txt  webhook_url.txt  private.der  .config/hub  .claude.json  .modal.toml
+    .wrangler/config/default.toml  .lein/profiles.clj  datadog.yaml  newrelic.yml  /etc/openvpn/auth.txt
+    lib/tailscale/tailscaled.state  logins.csv   signing-key.properties  stored_tokens
 """
 """Names from the tables of well-known scanners and ignore files, and copies of them that editors and people make."""
 DISGUISED = (
@@ -103,6 +108,8 @@ CODE = """
     serviceAccount.ts  apiKeys.swift  deploy_key.py  env.py  env.ts  env.d.ts  environment.production.ts  database.py
     appsettings.json  application.yml  admin.py  cookies.ts  session.ts  wallet.dart  vault.go  keys.go  monkeys.json
     passwordless.json  tokenized.csv  keyboard.json  profiles.json  settings.json  hotkeys.json  turkeys.txt
+    templates/serviceaccount.yaml  service-account.yml  public-key.json  primary_key.json  foreign-key.json  keyfile.py
+    web.config  database_url.py  webhook-url.ts
     known_secrets_test.go  gradle.properties  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
 """
 """What looks like it and is not."""
