@@ -1,4 +1,4 @@
-"""Decides who may use a server of ours that listens on a network: the user who started it, and whoever has its token.
+"""Decides who may use a listening server: the user who started it, and anybody with its token.
 
 The system tells whose a loopback connection is. It cannot tell for other machines, containers and network namespaces.
 """

@@ -51,7 +51,7 @@ def test_escape_dismisses_and_tab_is_a_tab_again(window: Window) -> None:
     assert window.saved() == "    " + TEXT.replace("count", "total", 1)
 
 
-def test_a_dismissed_edit_stays_away_after_undo_and_in_other_files(window: Window) -> None:
+def test_a_dismissed_edit_stays_away_after_undo_and_elsewhere(window: Window) -> None:
     window.open("other.py", "x = 1\n")
     window.open("away.py", TEXT)
     rename(window)
@@ -66,7 +66,7 @@ def test_a_dismissed_edit_stays_away_after_undo_and_in_other_files(window: Windo
     window.run("View: Open Next Editor")
     assert not is_drawn_soon(window)
     window.go_to(1, 5)
-    window.type("x")  # what was not dismissed is shown after the next change
+    window.type("x")  # a change brings back the edits that were not dismissed
     until(lambda: is_shown(window), "the other place is shown")
 
 

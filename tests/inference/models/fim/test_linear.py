@@ -70,7 +70,7 @@ def test_other_processors_have_the_same_products_in_few_rows(packed: Int8Weight,
         assert error(matrix(rows), packed, rows) < 0.03
 
 
-def test_other_processors_may_unpack_the_weights_for_every_product(packed: Int8Weight) -> None:
+def test_other_processors_may_unpack_weights_for_each_product(packed: Int8Weight) -> None:
     rows = rows_of(60)
     matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21), 0)
     assert error(matrix(rows), packed, rows) < 0.03
