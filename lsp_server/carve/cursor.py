@@ -1,5 +1,7 @@
 """Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
+import re
+
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching
@@ -9,8 +11,13 @@ from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View, string_or_comment_at
 
-_HEADER_ENDS = ("{", ":")
-"""How a line that opens a block ends, where there is no tree."""
+_HEADER = re.compile(
+    r"[{:]$|^\s*(?:for|while|until|if|elif|elseif|unless)\b.*\b(?:do|then)$|^\s*(?:else|do|begin|repeat|loop)$"
+    r"|\bdo\s*\|[^|]*\|$|^\s*(?:(?:local\s+)?function|def|class|module)\b[^{;=]*$"
+)
+"""A line that opens a block, where there is no tree."""
+_BLOCK_END = re.compile(r"\s*(?:[)\]}]|(?:end|done|fi|esac|else|elif|elsif|elseif|except|finally|rescue|ensure|until)\b)")
+"""What a line begins with that ends a block; the lines above it are deeper."""
 
 
 def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
@@ -65,7 +72,7 @@ def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, 
     )  # then keep the user's own indentation
     if block and block.is_missing and (block.after_header or is_inside):
         return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing_indent(block.indent, line_prefix))
-    indent = _missing_indent(_indent_between(text, table, offset), line_prefix)
+    indent = _missing_indent(_indent_between(text, table, offset, line_prefix), line_prefix)
     return Span(offset, offset, HoleKind.LINE, indent, single_line=True)
 
 
@@ -82,16 +89,20 @@ def _plain_block(text: str, table: LanguageTable, offset: int) -> BlockStart | N
     outer = lines.indentation(above, 0)
     indent = outer + lines.indent_step(text, offset, table.indent)
     below = lines.next_line_indent(text, offset, table.line_comment)
-    return BlockStart(outer, indent, not lines.is_deeper(below, outer), offset, above.endswith(_HEADER_ENDS))
+    return BlockStart(outer, indent, not lines.is_deeper(below, outer), offset, _HEADER.search(above) is not None)
 
 
-def _indent_between(text: str, table: LanguageTable, offset: int) -> str:
-    """The indentation of the line below, unless it is deeper than the line above: no other is possible here."""
+def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) -> str:
+    """The indentation of the line below, unless it is deeper than the line above: no other is possible here. If the
+    line below ends a block or closes a bracket, that of what is in there, unless a deeper one is `typed`.
+    """
     below = lines.next_line_indent(text, offset, table.line_comment)
     above = lines.previous_line(text, offset)
-    if below is None or above is None or lines.is_deeper(below, lines.indentation(above, 0)):
+    if below is None or above is None or lines.is_deeper(below, outer := lines.indentation(above, 0)):
         return ""
-    return below
+    if lines.is_deeper(typed, below) or not _BLOCK_END.match(text, lines.line_end(text, offset)):
+        return below
+    return outer + (lines.indent_step(text, offset, table.indent) if above[-1:] in CLOSERS else "")
 
 
 def _line_end_hole(view: View, offset: int, word: str) -> Span | None:
