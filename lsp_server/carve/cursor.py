@@ -16,7 +16,9 @@ _HEADER = re.compile(
     r"|\bdo\s*\|[^|]*\|$|^\s*(?:(?:local\s+)?function|def|class|module)\b[^{;=]*$"
 )
 """A line that opens a block, where there is no tree."""
-_BLOCK_END = re.compile(r"\s*(?:[)\]}]|(?:end|done|fi|esac|else|elif|elsif|elseif|except|finally|rescue|ensure|until)\b)")
+_BLOCK_END = re.compile(
+    r"\s*(?:[)\]}]|(?:end|done|fi|esac|else|elif|elsif|elseif|except|finally|rescue|ensure|until)\b)"
+)
 """What a line begins with that ends a block; the lines above it are deeper."""
 
 
