@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Tr
 from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
 from inference.models.infill_config import NoiseKind
-from lsp_server import carve
+from lsp_server.holes import body_around, hole_at_cursor, statement_around
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
@@ -62,14 +62,14 @@ def holes_of(path: Path, by_chance: random.Random) -> Iterator[Hole]:
         if by_chance.random() < 0.6:
             end = text.find("\n", at) % (len(text) + 1)
             cut = Source.parse(language, text[:at] + text[end:], path.as_uri())
-            span = carve.hole_at_cursor(cut, at)
+            span = hole_at_cursor(cut, at)
             if span is None or span.end > at or not text[at:end].strip():
                 continue
             start = span.start
         else:
             source = Source.parse(language, text, path.as_uri())
-            span = carve.body_around(source, at) if by_chance.random() < 0.3 else None
-            span = span or carve.statement_around(source, at, at)
+            span = body_around(source, at) if by_chance.random() < 0.3 else None
+            span = span or statement_around(source, at, at)
             if span is None:
                 continue
             start, end = span.start, span.end

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import FROM_SCRATCH, FillBudget, FillOptions
+from lsp_server.holes import Span
 
 Trigger = Literal["typing", "asked", "action", "next edit"]
 """Whether an answer appeared by itself, was requested at the cursor, by a command or code action, or is a next edit."""

@@ -8,12 +8,21 @@ from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from inference.messages import REFINED_STRENGTH, Candidate, Snippet
-from lsp_server import carve
-from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill
 from lsp_server.fill.postprocess import current_texts
+from lsp_server.holes import (
+    DEFAULT_MARKER,
+    Span,
+    body_around,
+    function_around,
+    hole_at_cursor,
+    hole_in_selection,
+    placeholders,
+    statement_around,
+    statement_at,
+)
 from lsp_server.syntax.parsing import Source
 from lsp_server.worker import OnDraft, WorkerClient
 
@@ -114,7 +123,7 @@ class Action:
         snapshot: Snapshot,
         budget: FillBudget,
         *,
-        marker: str = carve.DEFAULT_MARKER,
+        marker: str = DEFAULT_MARKER,
         on_draft: OnDraft | None = None,
         context: tuple[Snippet, ...] = (),
     ) -> Candidate:
@@ -171,7 +180,7 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
         actions.append(_fill(ActionKind.FILL_FILE, every, (start, end), "the hole of this file", "of this file"))
     if not inside:  # otherwise the body itself needs filling, and markers in it may hide its extent
         actions += _body_action(source, start, end, automatic=automatic)
-    span = None if touched else carve.selection(source, start, end)
+    span = None if touched else hole_in_selection(source, start, end)
     if span is not None and span.end - span.start <= MAX_REWORK_CHARACTERS:
         for variant, strength in STRENGTHS.items():
             title = f"Rework the selection: {variant}"
@@ -182,7 +191,7 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
 def refinements(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
     """The action that asks the partner about the selection, under this title."""
     span = (
-        None if spans_touching(file_placeholders(source, marker), start, end) else carve.selection(source, start, end)
+        None if spans_touching(file_placeholders(source, marker), start, end) else hole_in_selection(source, start, end)
     )
     if span is None or span.end - span.start > MAX_REWORK_CHARACTERS:
         return []
@@ -197,8 +206,8 @@ def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, s
     for index, (start, end, message) in enumerate(diagnostics):
         if len(actions) == MAX_REPAIRS:
             break
-        span = carve.statement_around(source, start, end)
-        if span is None or span in actions or carve.placeholders(source, marker, span.start, span.end):
+        span = statement_around(source, start, end)
+        if span is None or span in actions or placeholders(source, marker, span.start, span.end):
             continue
         instruction = f"Repair this: {message}"[:MAX_INSTRUCTION_CHARACTERS]
         actions[span] = Action(
@@ -227,19 +236,19 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
         case ActionKind.FILL_HOLE:
             spans = spans_touching(file_placeholders(source, marker), start, end)
             if not spans and start == end:  # the hole that the syntax around the cursor suggests
-                spans = [carve.hole_at_cursor(source, start, marker)]
+                spans = [hole_at_cursor(source, start, marker)]
         case ActionKind.FILL_FUNCTION:
             spans = function_placeholders(source, marker, start, end)
         case ActionKind.FILL_FILE:
             spans = file_placeholders(source, marker)
         case ActionKind.WRITE_BODY:
-            spans = [carve.body_around(source, start)]
+            spans = [body_around(source, start)]
         case ActionKind.REFINE if start == end:
-            spans = [carve.statement_at(source, start)]
+            spans = [statement_at(source, start)]
         case ActionKind.REWORK | ActionKind.REFINE:
-            spans = [carve.selection(source, start, end)]
+            spans = [hole_in_selection(source, start, end)]
         case ActionKind.REPAIR:
-            spans = [carve.statement_around(source, start, end)]
+            spans = [statement_around(source, start, end)]
     holes = tuple(span for span in spans if span is not None)
     if not holes:
         raise ActionNotDoneError(_NO_HOLES[kind])
@@ -250,12 +259,12 @@ def file_placeholders(source: Source, marker: str) -> Sequence[Span]:
     """All placeholders of the text, searched once per text: editors ask each time the cursor moves."""
     cached = _placeholders.setdefault(source, {})
     if marker not in cached:
-        cached[marker] = tuple(carve.placeholders(source, marker))
+        cached[marker] = tuple(placeholders(source, marker))
     return cached[marker]
 
 
 def function_placeholders(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    function = carve.function_around(source, start, end)
+    function = function_around(source, start, end)
     if function is None:
         return []
     return [span for span in file_placeholders(source, marker) if function[0] <= span.start and span.end <= function[1]]
@@ -271,7 +280,7 @@ def _fill(kind: ActionKind, holes: Sequence[Span], selected: tuple[int, int], on
 
 
 def _body_action(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[Action]:
-    body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
+    body = body_around(source, start) if function_around(source, start, end) else None
     if body is None or (automatic and start > body.start):
         return
     exists = bool(source.text[body.start : body.end].strip())

@@ -11,7 +11,7 @@ from typing import Any
 
 from inference.messages import ErrorCode
 from inference.terminal import say
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         marker = file.configuration.of(file.snapshot.uri).marker
         if args.marker is not None and args.at:
             raise BadInputError("--marker cannot be combined with --at")
-        spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else carve.markers(file.snapshot, marker))
+        spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else holes.markers(file.snapshot, marker))
         if not spans:
             raise BadInputError(
                 f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at"
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         current = current_texts(file.snapshot, spans)
         answer, better = asyncio.run(_fill(file, spans, args))
         texts = answer["candidates"][0]["texts"]
-        text = carve.splice(old, spans, texts)
+        text = holes.splice(old, spans, texts)
         if args.write:
             replace_text(name, file.real, old, text)
     except (BadInputError, NothingFound, WorkerError) as error:
@@ -145,10 +145,10 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
-def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
+def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[holes.Span]:
     spans = []
     for place in args.at:
-        span = carve.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
+        span = holes.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
         if span is None:
             advice = "choose the end of a word, of a line, or a missing body"
             raise BadInputError(f"{args.file}: nothing to fill at {place}; {advice}")
@@ -160,7 +160,7 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
     return spans
 
 
-async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
     candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises
     NothingFound and WorkerError.

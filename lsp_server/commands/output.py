@@ -17,11 +17,11 @@ from rich.text import Text
 
 from inference.messages import Draft, Status
 from inference.terminal import printable, quoted
-from lsp_server.carve import Span, splice
 from lsp_server.diagnosis.workers import describe_loading
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.postprocess import visible
+from lsp_server.holes import Span, splice
 from lsp_server.worker import OnDraft
 
 _LINE_EVERY_S = 2.0

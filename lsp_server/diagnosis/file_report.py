@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
@@ -68,29 +68,29 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
     if reason := no_hole_reason(snapshot, offset, settings.marker):
         reason_text, _, advice = reason.partition(": ")
         return Check("hole", Grade.FAIL, f"none at {position}: {reason_text}", advice)
-    hole = carve.hole_at_cursor(snapshot, offset, settings.marker)
+    hole = holes.hole_at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
     return Check("hole", Grade.OK, f"found at {position} ({kind})")
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:
-    count = len(carve.markers(snapshot, settings.marker))
+    count = len(holes.markers(snapshot, settings.marker))
     advice = "" if count else "the cursor may be in one: check with --at LINE:COL"
     return Check("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 
 
 def no_hole_reason(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     """Why no inline completion comes at `offset`; None if there is a hole for one."""
-    hole = carve.hole_at_cursor(snapshot, offset, marker)
+    hole = holes.hole_at_cursor(snapshot, offset, marker)
     if hole is None:
-        return _not_carved_reason(snapshot, offset)
+        return _no_hole_here_reason(snapshot, offset)
     if hole_for(snapshot, Cursor(offset), marker) is None:
         return "the hole spans several lines, where editors show no ghost text: use the code action"
     return None
 
 
-def _not_carved_reason(snapshot: Snapshot, offset: int) -> str:
-    """Why `carve.hole_at_cursor` gives None, judging by the text around."""
+def _no_hole_here_reason(snapshot: Snapshot, offset: int) -> str:
+    """Why `holes.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
     previous_character = text[max(0, offset - 1) : offset]

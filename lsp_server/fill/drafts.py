@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from inference.messages import Draft
-from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import FEW_HOLES
+from lsp_server.holes import Span
 
 _Pieces = tuple[str, ...]
 _Confidences = tuple[float, ...]
@@ -31,7 +31,7 @@ class HoleDraft:
 class DraftReader:
     """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing."""
 
-    def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
+    def __init__(self, snapshot: Snapshot, spans: Sequence[Span]) -> None:
         self._spans = spans
         self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.Patience(0))
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
@@ -49,7 +49,7 @@ class DraftReader:
             self._known[number] = pieces, confidences, self._hole(self._spans[number], pieces, confidences)
         return [found for number in sorted(self._known) if (found := self._known[number][2]) is not None]
 
-    def _hole(self, span: carve.Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
+    def _hole(self, span: Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
         text = self._fitter.fit(span, "".join(pieces)) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 

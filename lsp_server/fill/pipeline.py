@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inference.deadline import Deadline
 from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Stats, Text
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import postprocess
@@ -117,7 +117,7 @@ class FillResult:
 async def fill(
     worker: WorkerClient,
     snapshot: Snapshot,
-    spans: Sequence[carve.Span],
+    spans: Sequence[holes.Span],
     budget: FillBudget,
     *,
     options: FillOptions = FROM_SCRATCH,
@@ -131,7 +131,7 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
     """
-    segments = carve.segments(
+    segments = holes.segments(
         snapshot.text,
         spans,
         snapshot.before,
@@ -147,7 +147,7 @@ async def fill(
         segments=tuple(_as_models_read(segment, snapshot.text) for segment in segments),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
-        context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
+        context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
         max_steps=budget.max_steps,
         quick=budget.quick,
@@ -178,7 +178,7 @@ def _as_models_read(segment: Text | Hole, document: str) -> Text | Hole:
 
 
 def _with_syntax(
-    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[carve.Span], marker: str
+    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.Span], marker: str
 ) -> tuple[Text | Hole, ...]:
     """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
     if len(spans) > FEW_HOLES or (marker and marker in snapshot.text):
@@ -191,7 +191,7 @@ def _with_syntax(
 async def _answered(
     worker: WorkerClient,
     snapshot: Snapshot,
-    spans: Sequence[carve.Span],
+    spans: Sequence[holes.Span],
     budget: FillBudget,
     request: InfillRequest,
     *,

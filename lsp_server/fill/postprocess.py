@@ -18,10 +18,10 @@ from tree_sitter import Node, Tree
 
 from inference.ending import Ending, brackets_by_look
 from inference.messages import Candidate, Hole, HoleKind
-from lsp_server.carve import Span
-from lsp_server.carve.blocks import OpenBracket, expression_brackets, open_brackets
-from lsp_server.carve.segments import splice
 from lsp_server.documents.document import Snapshot
+from lsp_server.holes import Span
+from lsp_server.holes.blocks import OpenBracket, expression_brackets, open_brackets
+from lsp_server.holes.segments import splice
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import (
     eol_at,

@@ -25,7 +25,6 @@ from lsp_server.actions import (
     refinements,
     repairs,
 )
-from lsp_server.carve import Span
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
@@ -33,6 +32,7 @@ from lsp_server.fill.drafts import DraftReader, progress_of
 from lsp_server.fill.pipeline import FillBudget, FillOptions, left_as_they_are
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
+from lsp_server.holes import Span
 from lsp_server.lsp.capabilities import (
     COMMAND_PREFIX,
     FILL_KIND,

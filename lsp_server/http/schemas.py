@@ -14,9 +14,9 @@ from msgspec import Meta, Struct, field
 
 from inference.messages import HoleKind, Snippet, Stats
 from inference.models.fim_tokens import TABLE
-from lsp_server.carve import Span
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
+from lsp_server.holes import Span
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import count
 
 from inference.messages import Draft
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.features import FillRecord
@@ -28,7 +28,7 @@ class Computation:
     """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
 
     snapshot: Snapshot
-    hole: carve.Span
+    hole: holes.Span
     request: InlineRequest
     is_prefetch: bool = False
     """Whether it started ahead of any request."""
@@ -47,7 +47,7 @@ class Computation:
 
     def __post_init__(self) -> None:
         hole = self.hole
-        statement = carve.statement_start(self.snapshot, hole.start)
+        statement = holes.statement_start(self.snapshot, hole.start)
         self.anchor = Anchor.from_text(self.snapshot.text, hole.start, hole.end, self.request.cursor.offset, statement)
         self.typed = self.anchor.typed_prefix
         self.selected = self.request.cursor.selected

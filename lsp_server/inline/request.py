@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inference.messages import Draft
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.drafts import HoleDraft
 from lsp_server.fill.pipeline import FillBudget
@@ -48,12 +48,12 @@ class InlineRequest:
             self.result.set_result(self.reply(suggestions))
 
 
-def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> holes.Span | None:
     """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
 
     With an item selected in the editor's list, the fill extends that item and replaces the same range.
     """
-    hole = carve.hole_at_cursor(snapshot, cursor.offset, marker)
+    hole = holes.hole_at_cursor(snapshot, cursor.offset, marker)
     if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
         return None
     if cursor.selected is None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
 from lsp_server.features import AcceptedEvent
+from lsp_server.holes import Span
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start

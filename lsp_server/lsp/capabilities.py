@@ -6,9 +6,9 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.holes import Span
 from lsp_server.lsp.protocol import RawPosition, RawRange
 
 COMMAND_PREFIX = "infill-ls."

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from inference.messages import HoleKind
-from lsp_server.carve import Span
 from lsp_server.fill.postprocess import brings_unseen, errors_of, errors_with
+from lsp_server.holes import Span
 from lsp_server.next_edit.edits import NextEdit, apart
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.lines import is_word, line_end, line_start

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inference.messages import REFINED_STRENGTH
-from lsp_server.carve import Span, splice
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.features import AcceptedEvent, Feature
 from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, FillBudget, FillOptions, fill
+from lsp_server.holes import Span, splice
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
 

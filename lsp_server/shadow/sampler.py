@@ -22,9 +22,9 @@ from inference.deadline import Deadline
 from inference.messages import Status
 from inference.models.catalogue import EMBEDDED
 from inference.remote import address
-from lsp_server.carve.segments import pinned
 from lsp_server.features import AcceptedEvent, Feature, FillRecord, ShownEvent
 from lsp_server.fill.pipeline import fill
+from lsp_server.holes.segments import pinned
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import partner_options, worker_options
 from lsp_server.usage.statistics import Ledger, Pair, language_of, today

@@ -238,7 +238,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An immutable text to carve. `tree` is its parse, or None. `uri` has the extension; empty: there is none."""
+    """An immutable text. `tree` is its parse, or None. `uri` has the extension; empty: there is none."""
 
     text: str
     language_id: str

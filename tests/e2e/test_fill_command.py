@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inference.messages import Candidate
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.cli import main
 from lsp_server.documents.document import Document
 from lsp_server.fill.postprocess import fitted
@@ -221,7 +221,7 @@ def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
     file = tmp_path / "typed.py"
     file.write_text("value = 1\nother = ???\nvalue")
     snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
-    spans = [*carve.markers(snapshot), carve.hole_at_cursor(snapshot, len(snapshot.text))]
+    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(snapshot.text))]
     (found,), _ = fitted(snapshot, [span for span in spans if span], [Candidate("r", ("2", "value"))])
     assert found.texts == ("2", "value")
     left = Candidate("r", ("???", "value"), unfilled=(0,))

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 import pytest
 
 from inference.messages import Candidate
-from lsp_server import carve
 from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import fitted
+from lsp_server.holes import (
+    DEFAULT_MARKER,
+    Span,
+    body_around,
+    function_around,
+    hole_at_cursor,
+    hole_in_selection,
+    placeholders,
+    statement_around,
+)
 from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file
 
 MOST_GROWTH = 9.0
@@ -51,20 +60,20 @@ SHAPES = {
 }
 
 
-def holes_at(snapshot: Snapshot) -> list[carve.Span]:
+def holes_at(snapshot: Snapshot) -> list[Span]:
     middle = len(snapshot.text) // 2
     places = (0, middle // 2, middle, snapshot.text.find("\n", middle) + 1, len(snapshot.text))
-    return [hole for at in places if (hole := carve.hole_at_cursor(snapshot, at)) is not None]
+    return [hole for at in places if (hole := hole_at_cursor(snapshot, at)) is not None]
 
 
-def carve_everything(snapshot: Snapshot) -> None:
+def find_every_hole(snapshot: Snapshot) -> None:
     middle = len(snapshot.text) // 2
     holes_at(snapshot)
-    carve.function_around(snapshot, middle, middle)
-    carve.body_around(snapshot, middle)
-    carve.selection(snapshot, 0, middle)
-    carve.statement_around(snapshot, middle, middle)
-    fills(snapshot, carve.DEFAULT_MARKER, middle, middle)
+    function_around(snapshot, middle, middle)
+    body_around(snapshot, middle)
+    hole_in_selection(snapshot, 0, middle)
+    statement_around(snapshot, middle, middle)
+    fills(snapshot, DEFAULT_MARKER, middle, middle)
 
 
 def fit_at_cursors(snapshot: Snapshot) -> None:
@@ -73,7 +82,7 @@ def fit_at_cursors(snapshot: Snapshot) -> None:
 
 
 def fit_all(snapshot: Snapshot) -> None:
-    holes = carve.placeholders(snapshot)
+    holes = placeholders(snapshot)
     fitted(snapshot, holes, [Candidate("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
 
 
@@ -85,7 +94,7 @@ def seconds(work: Callable[[Snapshot], None], snapshot: Snapshot) -> float:
 
 
 WITH_HOLES = ("markers in one deep tree", "markers in one wide error", "functions to write")
-CASES = [(work, shape) for work in (carve_everything, fit_at_cursors) for shape in SHAPES]
+CASES = [(work, shape) for work in (find_every_hole, fit_at_cursors) for shape in SHAPES]
 CASES += [(fit_all, shape) for shape in WITH_HOLES]
 
 
@@ -108,7 +117,7 @@ def test_a_keystroke_costs_milliseconds(language_id: str, comment: str) -> None:
     for count, key in enumerate(file.keys(), 1):
         started = time.thread_time()  # not the clock, which other work on the machine would slow
         document.apply([key], count, Encoding.UTF16)
-        carve.hole_at_cursor(document.snapshot(), file.offset + count)
+        hole_at_cursor(document.snapshot(), file.offset + count)
         spent_ms.append((time.thread_time() - started) * 1000)
     assert document.text[file.offset :].startswith(TYPED)
     assert statistics.median(spent_ms) < MEDIAN_MS

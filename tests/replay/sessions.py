@@ -95,14 +95,14 @@ def _ids_left_out(value: Any) -> Any:
 
 
 def drawn(count: int, seed: int = 1) -> list[Session]:
-    """As many sessions, always the same: three of five carve, one edits, one types."""
+    """As many sessions, always the same: three of five fill holes, one edits, one types."""
     by_chance = random.Random(seed)
-    carved = _texts_of(TESTS / "lsp_server/carve/fixtures")
+    filled = _texts_of(TESTS / "lsp_server/holes/fixtures")
     edited = [case for case in _texts_of(TESTS / "lsp_server/next_edit/fixtures") if "«" in case[1]]
     tasks = infilling_tasks.read_tasks(TESTS / "data" / "held_out.jsonl.gz")
     typed = [("python", f"{task.prompt}‸{task.canonical_solution}\n{task.suffix}") for task in tasks]
-    kinds = {"carve": carved, "edit": edited, "type": [text for text in typed if len(text[1]) < 4000]}
-    order = ("carve", "edit", "carve", "type", "carve")
+    kinds = {"fill": filled, "edit": edited, "type": [text for text in typed if len(text[1]) < 4000]}
+    order = ("fill", "edit", "fill", "type", "fill")
     return [(kind, *by_chance.choice(kinds[kind])) for kind in (order[number % 5] for number in range(count))]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_hole_reason
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document
@@ -202,7 +202,7 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
 def explained(marked: str, language: str = "python") -> str | None:
     offset = marked.index(CURSOR)
     snapshot = Document("file:///a", language, 1, marked.replace(CURSOR, "")).snapshot()
-    return no_hole_reason(snapshot, offset, carve.DEFAULT_MARKER)
+    return no_hole_reason(snapshot, offset, holes.DEFAULT_MARKER)
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,21 @@ from types import FrameType
 
 from inference.deadline import Deadline
 from inference.messages import Draft
-from lsp_server import carve
 from lsp_server.commands.output import excerpt
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.fill.postprocess import FillPostprocessor
+from lsp_server.holes import DEFAULT_MARKER, Span, hole_at_cursor, markers
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import Computation
 
 
-def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
+def at_cursor(text: str) -> tuple[Snapshot, Span]:
     cursor = text.index("‸")
     snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
-    span = carve.hole_at_cursor(snapshot, cursor)
+    span = hole_at_cursor(snapshot, cursor)
     return snapshot, span
 
 
@@ -31,7 +31,7 @@ def draft(*pieces: str, step: int = 1) -> Draft:
     return Draft("r", step, 8, (pieces,), (tuple(0.5 + i / 16 for i in range(len(pieces))),))
 
 
-def read(snapshot: Snapshot, span: carve.Span, *pieces: str) -> list[HoleDraft]:
+def read(snapshot: Snapshot, span: Span, *pieces: str) -> list[HoleDraft]:
     return DraftReader(snapshot, [span]).read(draft(*pieces))
 
 
@@ -59,8 +59,8 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
-def typed_into(snapshot: Snapshot, span: carve.Span, change: TextChange) -> Computation:
-    request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
+def typed_into(snapshot: Snapshot, span: Span, change: TextChange) -> Computation:
+    request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), DEFAULT_MARKER)
     computation = Computation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
     return computation
@@ -112,7 +112,7 @@ def calls_of(function: Callable[..., object], run: Callable[[], object]) -> int:
 def test_pieces_match_what_is_shown_between_braces() -> None:
     text = "function f() {}\n"
     snapshot = Document("file:///a.js", "javascript", 1, text).snapshot()
-    span = carve.hole_at_cursor(snapshot, text.index("}"))
+    span = hole_at_cursor(snapshot, text.index("}"))
     change = TextChange(text.index("}"), "", "\n\n")
     computation = typed_into(snapshot, span, change)
     (shown,) = computation.render_draft(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
@@ -135,6 +135,6 @@ def test_neither_draft_nor_document_commands_the_terminal() -> None:
     text = "y = '\x1b]0;title\x07'; x = ???  # \u202e\n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     draft = Draft("r", 1, 8, (("a", "\x1b[2J", "\u202e"),), ((0.5, 0.5, 0.5),))
-    shown = excerpt(snapshot, carve.markers(snapshot), draft).plain
+    shown = excerpt(snapshot, markers(snapshot), draft).plain
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "x = a" in shown

@@ -4,7 +4,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.messages import Candidate
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget, FillResult
@@ -18,9 +18,9 @@ CURSOR = "‸"
 def computation_at(marked: str, *, sent: bool = True) -> Computation:
     text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    hole = carve.hole_at_cursor(snapshot, cursor)
+    hole = holes.hole_at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
-    request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), holes.DEFAULT_MARKER)
     return Computation(snapshot, hole, request, sent_at_s=sent_at_s)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.messages import HoleKind
-from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
+from lsp_server.holes import Span
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion

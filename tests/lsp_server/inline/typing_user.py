@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from inference.deadline import Deadline
 from inference.messages import HoleKind
-from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
 from lsp_server.fill.pipeline import FillBudget
+from lsp_server.holes import Span
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import InlineRequest

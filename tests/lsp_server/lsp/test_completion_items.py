@@ -1,9 +1,9 @@
 """Suggestions as list items: which of them have a label."""
 
 from inference.messages import HoleKind
-from lsp_server.carve import Span
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
+from lsp_server.holes import Span
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.lsp.completion_items import list_item

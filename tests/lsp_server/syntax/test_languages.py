@@ -12,7 +12,7 @@ from tree_sitter import Language, Query
 from lsp_server.syntax import languages
 from lsp_server.syntax.languages import TABLES, LanguageTable
 
-FIXTURES = Path(__file__).parents[1] / "carve" / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "holes" / "fixtures"
 REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "empty_on_purpose", "abstract")
 BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
 

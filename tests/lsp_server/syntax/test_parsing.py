@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.syntax import parsing
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import ByteOffsets, Source, missing_closers, parse, well_formed
@@ -104,8 +104,8 @@ def test_ordinary_code_gets_its_tree_however_long_it_is(language: str, text: str
 BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
 
 
-def moved(span: carve.Span | None, by: int) -> carve.Span | None:
-    return span and carve.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
+def moved(span: holes.Span | None, by: int) -> holes.Span | None:
+    return span and holes.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
 
 
 STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on below
@@ -117,7 +117,7 @@ STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on 
 def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typed: str) -> None:
     long, short = long_file(language_id), long_file(language_id, lines=1)
     for (snapshot, offset), (other, at) in zip(typing(long, typed), typing(short, typed), strict=True):
-        assert carve.hole_at_cursor(snapshot, offset) == moved(carve.hole_at_cursor(other, at), offset - at)
+        assert holes.hole_at_cursor(snapshot, offset) == moved(holes.hole_at_cursor(other, at), offset - at)
 
 
 @BY_LANGUAGE
@@ -126,7 +126,7 @@ def test_missing_syntax_has_no_width(language_id: str) -> None:
     assert not snapshot.tree.root_node.has_error
     assert snapshot.tree.root_node.end_byte == len(snapshot.text)
     last, begin = snapshot.text.rindex("total"), snapshot.text.rindex("\n\n") + 2
-    assert carve.function_around(snapshot, last, last) == (begin, len(snapshot.text.rstrip()))
+    assert holes.function_around(snapshot, last, last) == (begin, len(snapshot.text.rstrip()))
 
 
 def test_a_call_of_several_lines_is_left_as_it_is() -> None:

@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from inference.messages import Candidate, HoleKind
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.documents.document import Document
 from lsp_server.fill import postprocess
 from lsp_server.syntax.languages import table_of
@@ -37,7 +37,7 @@ CASES = [
 
 def at_marker(text: str, fill: str) -> str | None:
     source = Source.parse("python", text)
-    return postprocess.FillPostprocessor(source).fit(carve.markers(source)[0], fill)
+    return postprocess.FillPostprocessor(source).fit(holes.markers(source)[0], fill)
 
 
 @pytest.mark.parametrize(("language_id", "case"), CASES)
@@ -45,7 +45,7 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
     text, offset = with_cursor(case.text)
     source = Source.parse(language_id, text)
-    fitted = postprocess.FillPostprocessor(source).fit(carve.hole_at_cursor(source, offset), case.expected["+"])
+    fitted = postprocess.FillPostprocessor(source).fit(holes.hole_at_cursor(source, offset), case.expected["+"])
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
@@ -54,7 +54,7 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     source = Source.parse("json", text)
     fitter = postprocess.FillPostprocessor(source, marker="???")
     fills = ['"x"', '"x",', "2,"]
-    fitted = [fitter.fit(*each) for each in zip(carve.markers(source), fills, strict=True)]
+    fitted = [fitter.fit(*each) for each in zip(holes.markers(source), fills, strict=True)]
     assert fitted == ['"x"', '"x"', "2"]
 
 
@@ -69,7 +69,7 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
 )
 def test_a_fill_adds_no_fourth_quote(language_id: str, before: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, before)
-    span = carve.Span(len(before), len(before), HoleKind.LINE, single_line=True)
+    span = holes.Span(len(before), len(before), HoleKind.LINE, single_line=True)
     assert postprocess.FillPostprocessor(source).fit(span, fill) == shown
 
 
@@ -81,7 +81,7 @@ def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
 def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     text = "x = ???\ny = \n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    spans = [*carve.markers(snapshot), carve.hole_at_cursor(snapshot, len(text) - 1)]
+    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text) - 1)]
     candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
     found, drops = postprocess.fitted(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
@@ -101,7 +101,7 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
 )
 def test_a_marker_hides_no_bracket_around_it(language_id: str, text: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, text)
-    assert postprocess.FillPostprocessor(source, marker="???").fit(carve.markers(source)[0], fill) == shown
+    assert postprocess.FillPostprocessor(source, marker="???").fit(holes.markers(source)[0], fill) == shown
 
 
 PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ", ", ", ";", "."]), max_size=12)
@@ -118,7 +118,7 @@ def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> 
     table = table_of("javascript")
     assume(not unclosed(fill, table) and not unopened(fill, table))
     source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
-    fit = postprocess.FillPostprocessor(source).fit(carve.markers(source)[0], fill) or ""
+    fit = postprocess.FillPostprocessor(source).fit(holes.markers(source)[0], fill) or ""
     cut, whole = (f"if ({each}{after}) {{" for each in (fit, fill))
     assert len(unclosed(cut, table) + unopened(cut, table)) <= len(unclosed(whole, table) + unopened(whole, table))
     assert not unclosed(fit, table) or unopened(after, table)
@@ -174,7 +174,7 @@ def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
 def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
-    span = carve.Span(start, end, HoleKind.BLOCK)
+    span = holes.Span(start, end, HoleKind.BLOCK)
     assert postprocess.FillPostprocessor(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
 
 
@@ -195,7 +195,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         cursor = sum(len(line) + 1 for line in lines[:number]) + column
         rest = line[column:]
         source = Source.parse("python", text[:cursor] + text[cursor + len(rest) :])
-        span = carve.hole_at_cursor(source, cursor)
+        span = holes.hole_at_cursor(source, cursor)
         fill = source.text[span.start : cursor] + rest
         assert postprocess.FillPostprocessor(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
 
@@ -211,7 +211,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         first, last = node.body[0], node.body[-1]
         start, end = starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
         source = Source.parse("python", text[:start] + text[end:])
-        span = carve.hole_at_cursor(source, start)
+        span = holes.hole_at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
         assert (
@@ -221,7 +221,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
     source = Source.parse(language_id, text)
-    return postprocess.order(source, carve.markers(source), candidates)
+    return postprocess.order(source, holes.markers(source), candidates)
 
 
 @pytest.mark.parametrize(
@@ -256,13 +256,13 @@ def test_all_holes_of_a_candidate_count() -> None:
 
 def test_bodies_are_held_against_their_place_too() -> None:
     source = Source.parse("python", "def f():\n")
-    span = carve.hole_at_cursor(source, 8)
+    span = holes.hole_at_cursor(source, 8)
     assert postprocess.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
     source = Source.parse("python", "def g(:\n    pass\n\nx = ???\n")
-    spans = carve.markers(source)
+    spans = holes.markers(source)
     assert postprocess.breaks_parse(source, spans, ["("])
     assert not postprocess.breaks_parse(source, spans, ["f(1)"])
     assert not postprocess.breaks_parse(Source.parse("", source.text), spans, ["("])

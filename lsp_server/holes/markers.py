@@ -11,9 +11,9 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import expression_brackets, open_brackets
-from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
-from lsp_server.carve.segments import Span
+from lsp_server.holes.blocks import expression_brackets, open_brackets
+from lsp_server.holes.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
+from lsp_server.holes.segments import Span
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import is_alone, is_blank, is_one_line, line_end

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.fill import postprocess
 from lsp_server.syntax.languages import TABLES
 from lsp_server.syntax.parsing import Source
@@ -60,14 +60,14 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     start = data.draw(st.integers(0, len(text)), "start")
     end = data.draw(st.integers(start, len(text)), "end")
     source = Source.parse(language_id, text)
-    found = carve.placeholders(source, "???", start, end)
+    found = holes.placeholders(source, "???", start, end)
     assert all(start <= span.start and span.end <= end for span in found)
-    assert set(carve.markers(source, "???", start, end)) <= set(found)
-    carve.splice(text, found, ["x"] * len(found))  # which rejects what overlaps or is out of order
-    function = carve.function_around(source, start, end)
+    assert set(holes.markers(source, "???", start, end)) <= set(found)
+    holes.splice(text, found, ["x"] * len(found))  # which rejects what overlaps or is out of order
+    function = holes.function_around(source, start, end)
     assert function is None or 0 <= function[0] <= start <= end <= max(function[1], end) <= len(text)
-    cursor = carve.hole_at_cursor(source, start)
-    if cursor is not None and text[cursor.start : cursor.end] != carve.DEFAULT_MARKER:
+    cursor = holes.hole_at_cursor(source, start)
+    if cursor is not None and text[cursor.start : cursor.end] != holes.DEFAULT_MARKER:
         typed_to = start - (text.startswith("\r\n", start - 1) and start > 0)
         assert cursor.start <= typed_to <= cursor.end
         assert cursor.starts_with.startswith(text[cursor.start : typed_to]), "what is typed stays"
@@ -75,12 +75,12 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     fill = data.draw(short_texts, "fill")
     for span in (
         cursor,
-        carve.body_around(source, start),
-        carve.selection(source, start, end),
-        carve.statement_around(source, start, end),
+        holes.body_around(source, start),
+        holes.hole_in_selection(source, start, end),
+        holes.statement_around(source, start, end),
     ):
         if span is not None:
-            carve.splice(text, [span], ["x"])
+            holes.splice(text, [span], ["x"])
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
             fitted = postprocess.FillPostprocessor(source).fit(span, span.starts_with + fill)
             if fitted is not None:
@@ -92,10 +92,10 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
 @pytest.mark.parametrize("language_id", ["python", "typescript", "html", "plain"])
 def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     source, middle = Source.parse(language_id, text), len(text) // 2
-    carve.placeholders(source)
-    carve.function_around(source, middle, middle + 5)
-    carve.body_around(source, middle)
-    carve.statement_around(source, middle, middle + 5)
-    span = carve.hole_at_cursor(source, middle)
+    holes.placeholders(source)
+    holes.function_around(source, middle, middle + 5)
+    holes.body_around(source, middle)
+    holes.statement_around(source, middle, middle + 5)
+    span = holes.hole_at_cursor(source, middle)
     assert span is None or span.start <= middle <= span.end
-    assert carve.selection(source, middle, len(text)) is not None
+    assert holes.hole_in_selection(source, middle, len(text)) is not None

@@ -5,9 +5,9 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import expression_brackets, open_brackets
-from lsp_server.carve.functions import body_of, functions_around
-from lsp_server.carve.segments import Span
+from lsp_server.holes.blocks import expression_brackets, open_brackets
+from lsp_server.holes.functions import body_of, functions_around
+from lsp_server.holes.segments import Span
 from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View, string_or_comment_at
@@ -19,7 +19,7 @@ _MAX_CHILDREN = 50
 """A block begins soon after the end of its header."""
 
 
-def selection(source: Source, start: int, end: int) -> Span | None:
+def hole_in_selection(source: Source, start: int, end: int) -> Span | None:
     """[start, end) without white space at its edges, as one hole to rework; None if nothing is left."""
     text = source.text
     start, end = trimmed(text, start, end)

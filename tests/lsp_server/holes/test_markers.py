@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from inference.messages import HoleKind
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.texts import texts
@@ -27,8 +27,8 @@ MARKERS = [
 def test_markers_are_found(language_id: str, case: Case) -> None:
     """The text of a case has the expected kind in place of each marker."""
     text = re.sub("⟦(body|block|marker)⟧", "???", case.text)
-    spans = carve.markers(Source.parse(language_id, text))
-    assert carve.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
+    spans = holes.markers(Source.parse(language_id, text))
+    assert holes.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
     for span in spans:
         assert text[span.start : span.end] == "???"
         assert span.single_line == (span.kind == "marker")
@@ -36,15 +36,15 @@ def test_markers_are_found(language_id: str, case: Case) -> None:
 
 def test_any_text_can_be_the_marker() -> None:
     source = Source.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
-    found = [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")]
+    found = [(span.start, span.single_line) for span in holes.markers(source, "<fill «me»>")]
     assert found == [(13, False), (30, True)]
 
 
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):
-        spans = carve.markers(Source.parse(language_id, text))
-        assert carve.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")
+        spans = holes.markers(Source.parse(language_id, text))
+        assert holes.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")
 
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
@@ -52,33 +52,33 @@ STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n
 
 def test_a_stub_has_markers_but_no_missing_bodies() -> None:
     text = STUB + "x = ???\n"
-    (span,) = carve.placeholders(Source.parse("python", text, "file:///a.pyi"))
+    (span,) = holes.placeholders(Source.parse("python", text, "file:///a.pyi"))
     assert text[span.start : span.end] == "???"
-    assert len(carve.placeholders(Source.parse("python", text, "file:///a.py"))) == 3
+    assert len(holes.placeholders(Source.parse("python", text, "file:///a.py"))) == 3
 
 
 def test_only_what_lies_within_the_range_is_found() -> None:
     source = Source.parse("python", "def f():\n    ...\n\ndef g():\n    pass\n")
-    first, second = carve.placeholders(source)
-    assert carve.placeholders(source, start=first.start) == [first, second]
-    assert carve.placeholders(source, start=first.start + 1) == [second]
-    assert carve.placeholders(source, end=second.end - 1) == [first]
-    function = carve.function_around(source, second.start, second.end)
-    assert carve.placeholders(source, "???", *function) == [second]
+    first, second = holes.placeholders(source)
+    assert holes.placeholders(source, start=first.start) == [first, second]
+    assert holes.placeholders(source, start=first.start + 1) == [second]
+    assert holes.placeholders(source, end=second.end - 1) == [first]
+    function = holes.function_around(source, second.start, second.end)
+    assert holes.placeholders(source, "???", *function) == [second]
 
 
 def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
     source = Source.parse("", "def f():\n    ...\n    ???\n")
-    assert carve.placeholders(source) == carve.markers(source) != []
+    assert holes.placeholders(source) == holes.markers(source) != []
 
 
 def test_missing_grammar_falls_back_to_indentation() -> None:
     source = Source("def f():\n    ", "python", None, "")
-    assert carve.hole_at_cursor(source, len(source.text)) == carve.Span(13, 13, HoleKind.BODY)
+    assert holes.hole_at_cursor(source, len(source.text)) == holes.Span(13, 13, HoleKind.BODY)
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
     source = Source.parse("", "one two\nthree\n")
-    assert carve.selection(source, 3, 8) == carve.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
-    assert carve.selection(source, 0, 14) == carve.Span(0, 13, HoleKind.BLOCK)
-    assert carve.statement_around(source, 9, 10) == carve.Span(8, 13, HoleKind.LINE, single_line=True)
+    assert holes.hole_in_selection(source, 3, 8) == holes.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
+    assert holes.hole_in_selection(source, 0, 14) == holes.Span(0, 13, HoleKind.BLOCK)
+    assert holes.statement_around(source, 9, 10) == holes.Span(8, 13, HoleKind.LINE, single_line=True)

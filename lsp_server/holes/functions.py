@@ -7,7 +7,7 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.segments import Span
+from lsp_server.holes.segments import Span
 from lsp_server.syntax import lines
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import HoleKind
-from lsp_server import carve
+from lsp_server import holes
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 
@@ -34,31 +34,31 @@ def test_what_is_found(language_id: str, case: Case) -> None:
     source = Source.parse(language_id, text)
     request, colon, expected = case.expected["---"].partition(": ")
     request, expected = (request, expected) if colon or request == "function" else ("", request)
-    spans = carved(request, source, start, end)
+    spans = spans_for(request, source, start, end)
     described_as = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
     drawn = with_holes(text, [(span.start, span.end) for span in spans])
     assert (drawn, described_as) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
-def carved(request: str, source: Source, start: int, end: int) -> Sequence[carve.Span]:
+def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[holes.Span]:
     match request:
         case "placeholders":
-            return carve.placeholders(source)
+            return holes.placeholders(source)
         case "function":
-            found = carve.function_around(source, start, end)
-            return [] if found is None else [carve.Span(*found, HoleKind.BODY)]
+            found = holes.function_around(source, start, end)
+            return [] if found is None else [holes.Span(*found, HoleKind.BODY)]
         case "whole body":
-            span = carve.body_around(source, start)
+            span = holes.body_around(source, start)
         case "selection":
-            span = carve.selection(source, start, end)
+            span = holes.hole_in_selection(source, start, end)
         case "statement":
-            span = carve.statement_around(source, start, end)
+            span = holes.statement_around(source, start, end)
         case _:
-            span = carve.hole_at_cursor(source, start)
+            span = holes.hole_at_cursor(source, start)
     return [] if span is None else [span]
 
 
-def described(span: carve.Span) -> str:
+def described(span: holes.Span) -> str:
     words = [span.kind.value, *([] if span.single_line else ["lines"])]
     return ", ".join(words + ([f"starts with {span.starts_with!r}"] if span.starts_with else []))
 

@@ -3,9 +3,9 @@
 import re
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
-from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching
-from lsp_server.carve.segments import Span
+from lsp_server.holes.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
+from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
+from lsp_server.holes.segments import Span
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.parsing import Source

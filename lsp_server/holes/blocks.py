@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from lsp_server.carve.functions import is_documentation
+from lsp_server.holes.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
 from lsp_server.syntax.scanning import unmatched_closers, unmatched_openers

@@ -1,0 +1,24 @@
+"""Divides a text into holes and pinned parts: text in, spans out. Knows no LSP types, files or worker."""
+
+from lsp_server.holes.cursor import hole_at_cursor
+from lsp_server.holes.functions import body_around, function_around
+from lsp_server.holes.markers import DEFAULT_MARKER, markers, placeholders
+from lsp_server.holes.segments import Span, segments, splice, unmarked
+from lsp_server.holes.selection import hole_in_selection, statement_around, statement_at, statement_start
+
+__all__ = [
+    "DEFAULT_MARKER",
+    "Span",
+    "body_around",
+    "function_around",
+    "hole_at_cursor",
+    "hole_in_selection",
+    "markers",
+    "placeholders",
+    "segments",
+    "splice",
+    "statement_around",
+    "statement_at",
+    "statement_start",
+    "unmarked",
+]
