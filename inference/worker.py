@@ -17,11 +17,11 @@ from inference.remote.address import AddressError
 from inference.serving import startup
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import load_engine, open_engine
-from inference.serving.faults import log, set_up_log
-from inference.serving.jobs import Backend
-from inference.serving.place import WorkerSocket, lead
+from inference.serving.log_and_errors import log, set_up_log
+from inference.serving.scheduler import Backend
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
+from inference.serving.worker_socket import WorkerSocket, lead
 from inference.terminal import printable
 
 EXIT_REFUSED = 2

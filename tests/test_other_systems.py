@@ -63,7 +63,7 @@ async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
 def test_a_socket_leads_to_another_also_without_links(tmp_path: Path, may_link: bool) -> None:
     (tmp_path / "named.sock").write_text('{"port": 1, "token": ""}')
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.place import lead\n"
+        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.worker_socket import lead\n"
         "from tests.as_on_windows import refuse\n"
         f"os.symlink = os.symlink if {may_link} else refuse\n"
         "lead(Path(sys.argv[1]) / 'auto.sock', Path(sys.argv[1]) / 'named.sock')"

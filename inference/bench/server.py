@@ -24,7 +24,7 @@ from inference.deadline import Deadline
 from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
-from inference.serving.place import WorkerSocket
+from inference.serving.worker_socket import WorkerSocket
 from inference.worker import serve
 
 if TYPE_CHECKING:  # it imports torch

@@ -14,7 +14,7 @@ from inference.remote.address import EDITS
 from inference.remote.http import AnswerError, ServerError
 from inference.remote.partner.apis import CompletionChoice, CompletionReply
 from inference.remote.server_backend import ServerBackend
-from inference.serving.jobs import Job, JobEvent
+from inference.serving.scheduler import Job, JobEvent
 
 _REFUSED = (400, 422)
 """How a server answers that does not know of probabilities."""

@@ -20,10 +20,10 @@ from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
-from inference.remote import address, token
+from inference.remote import address, server_token
 from inference.remote.address import EDITS, MODEL, PARTNER, ServerRole
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
-from inference.serving.jobs import Job, JobEvent
+from inference.serving.scheduler import Job, JobEvent
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class RemoteRun:
 
 
 class ServerBackend(ABC):
-    """A model on a server (`serving.jobs.Backend`). After a refusal it may be another one: then it looks again."""
+    """A model on a server (`serving.scheduler.Backend`). After a refusal it may be another one: then it looks again."""
 
     model_setting: ClassVar[str] = "server.model"
     """Names one of several models."""
@@ -191,7 +191,9 @@ async def connect(
     if refusal := server_address.refusal(plain_http=arguments.plain_http, role=role):
         raise ModelError(refusal)
     on_progress(0.1, f"asking {server_address.place}")
-    client = ModelServerClient(server_address, token=token.read(role=role) if arguments.sends_token else "", role=role)
+    client = ModelServerClient(
+        server_address, token=server_token.read(role=role) if arguments.sends_token else "", role=role
+    )
     backend = kind(client, arguments)
     try:
         await backend.handshake(limit_s or kind.handshake_s)

@@ -51,7 +51,7 @@ from inference.models.infill_config import CanvasTokens, InfillConfig, NoiseKind
 from inference.remote import address, server_backend
 from inference.remote.http import AnswerError, ServerError, decode_json
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
-from inference.serving.jobs import Job, JobEvent
+from inference.serving.scheduler import Job, JobEvent
 
 log = logging.getLogger(__name__)
 _LENGTHS_QUICK = 2

@@ -11,8 +11,8 @@ import msgspec
 
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
-from inference.serving.faults import describe, log
-from inference.serving.jobs import Job, JobClient, JobEvent
+from inference.serving.log_and_errors import describe, log
+from inference.serving.scheduler import Job, JobClient, JobEvent
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService

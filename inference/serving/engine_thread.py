@@ -24,11 +24,11 @@ from inference.messages import Done, ErrorCode, Failed, InfillRequest
 from inference.models import edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError, OnProgress
-from inference.serving.faults import describe, failure_of, is_device_lost, log
-from inference.serving.jobs import CLOSE_S, Job, JobEvent, Rank
-from inference.serving.place import is_taken
+from inference.serving.log_and_errors import describe, failure_of, is_device_lost, log
+from inference.serving.scheduler import CLOSE_S, Job, JobEvent, Rank
 from inference.serving.startup import WorkerArguments, prepare_process, release_memory, return_memory
 from inference.serving.worker_service import WorkerService
+from inference.serving.worker_socket import is_taken
 
 if TYPE_CHECKING:  # it imports torch
     from inference.engine import Engine

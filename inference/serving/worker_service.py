@@ -18,8 +18,8 @@ from inference.models.catalogue import AUTO
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.serving.connection import ClientConnection
-from inference.serving.faults import log, why_not_loaded
-from inference.serving.jobs import STOPPED, Backend, Job, JobEvent, Scheduler
+from inference.serving.log_and_errors import log, why_not_loaded
+from inference.serving.scheduler import STOPPED, Backend, Job, JobEvent, Scheduler
 from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0

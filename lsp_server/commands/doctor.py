@@ -18,7 +18,7 @@ from rich.console import Console
 from inference.deadline import Deadline
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
-from inference.remote import address, token
+from inference.remote import address, server_token
 from inference.terminal import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, given_settings
@@ -140,7 +140,7 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     else:
         risk = f"{at.url}, unencrypted: anyone on the network can read your code"
         yield Check(goes, Grade.WARN, risk, "use https, or a tunnel")
-    source = token.source(role=role_of(options)) if options.sends_token else ""
+    source = server_token.source(role=role_of(options)) if options.sends_token else ""
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 

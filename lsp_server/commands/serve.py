@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inference.models.family import ModelError
-from inference.remote import token
+from inference.remote import server_token
 from inference.remote.access import Access
 from inference.remote.address import ENDPOINT
 from inference.terminal import LogFormatter, say
@@ -118,9 +118,9 @@ def run(args: argparse.Namespace) -> int:
 def _token(*, is_needed: bool) -> str:
     """What lets clients in that are not certainly the user's. Raises ModelError."""
     try:
-        return token.made(ENDPOINT)
+        return server_token.made(ENDPOINT)
     except OSError as error:
-        why = _UNWRITTEN.format(token.token_file(ENDPOINT), error.strerror)
+        why = _UNWRITTEN.format(server_token.token_file(ENDPOINT), error.strerror)
         if is_needed:
             raise ModelError(f"{why}; put one into {ENDPOINT.token_variable}") from error
         logging.getLogger(__name__).info(why)
@@ -155,7 +155,7 @@ def _announce(args: argparse.Namespace, scheme: str, at: ListenAddress, secret: 
     print(f"infill-ls listens at {scheme}://{at}", flush=True)
     if args.allow_remote:
         variable = ENDPOINT.token_variable
-        shown = f"${variable}" if token.source(role=ENDPOINT) == variable else secret
+        shown = f"${variable}" if server_token.source(role=ENDPOINT) == variable else secret
         print("A client of another user, machine or container sends this token:")
         if scheme != "http":
             print(f'"initializationOptions": {{"{TOKEN}": "{shown}"}}')
@@ -191,7 +191,7 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
 
     settings = settings_of(args)
     at = ListenAddress(*sockets[0].getsockname()[:2])
-    is_compulsory = token.source(role=ENDPOINT) == ENDPOINT.token_variable
+    is_compulsory = server_token.source(role=ENDPOINT) == ENDPOINT.token_variable
     access = Access(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), at.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")

@@ -6,7 +6,7 @@ import json
 
 from rich.console import Console
 
-from inference.remote.private import why_not_private
+from inference.remote.file_privacy import why_not_private
 from inference.terminal import printable, say
 from lsp_server.diagnosis.workers import Survey, describe_status, survey, survey_as_json
 from lsp_server.worker.paths import runtime_folder

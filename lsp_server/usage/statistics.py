@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 
-from inference.remote.private import why_not_private
+from inference.remote.file_privacy import why_not_private
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.settings.blocking_io import in_thread
 from lsp_server.worker.paths import APP, chosen_folder

@@ -34,7 +34,7 @@ from inference.messages import (
     decode_worker_message,
     frame,
 )
-from inference.remote.private import why_not_private
+from inference.remote.file_privacy import why_not_private
 from lsp_server.settings.worker_options import canonical_model, problem_of
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from inference.remote.address import PARTNER
-from inference.remote.token import token_file
+from inference.remote.server_token import token_file
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import Place, RawClient, between
 from tests.e2e.user import User

@@ -17,7 +17,7 @@ from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
 from inference.serving import startup
 from inference.serving.engine_thread import load_engine
-from inference.serving.faults import is_out_of_memory, why_not_loaded
+from inference.serving.log_and_errors import is_out_of_memory, why_not_loaded
 from inference.worker import EXIT_REFUSED
 from tests.served.to_gguf import main as to_gguf
 from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
@@ -141,7 +141,7 @@ def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path)
     """The last line of stderr is taken for the reason why a worker ended."""
     code = (
         "import logging, pathlib\n"
-        "from inference.serving.faults import set_up_log\n"
+        "from inference.serving.log_and_errors import set_up_log\n"
         f"set_up_log(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
         "logging.getLogger('inference.models.diffusion_gemma.cuda_graphs').warning('a slower pass runs')\n"
     )

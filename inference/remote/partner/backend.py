@@ -27,7 +27,7 @@ from inference.remote.http import AnswerError, ModelServerClient, ServerError, d
 from inference.remote.partner import apis
 from inference.remote.partner.apis import DONE, CompletionApi, Events, StreamDelta, max_answer_chars
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
-from inference.serving.jobs import Job, JobEvent
+from inference.serving.scheduler import Job, JobEvent
 
 log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 4

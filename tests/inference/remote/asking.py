@@ -10,7 +10,7 @@ import msgspec
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Request, Text
 from inference.remote import server_backend
 from inference.remote.server_backend import ServerBackend
-from inference.serving.jobs import Job
+from inference.serving.scheduler import Job
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
 from tests.partner_server import KINDS

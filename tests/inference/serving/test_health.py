@@ -1,7 +1,7 @@
 """A worker's report on its server, by the results of the requests to it."""
 
 from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
-from inference.serving.jobs import JobEvent
+from inference.serving.scheduler import JobEvent
 from inference.serving.worker_service import SILENT_REQUESTS, Health
 
 ASKED = InfillRequest("r", ())

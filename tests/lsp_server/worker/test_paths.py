@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inference.models import catalogue, model_store
-from inference.remote.private import why_not_private
+from inference.remote.file_privacy import why_not_private
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
 from lsp_server.settings.worker_options import edit_model_options, problem_of, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions

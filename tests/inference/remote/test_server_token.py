@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.models.family import ModelError
-from inference.remote import token
+from inference.remote import server_token
 from inference.remote.address import MODEL
 
 HUSH = "hf_hush-hush/123=="
@@ -17,7 +17,7 @@ HUSH = "hf_hush-hush/123=="
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(MODEL.token_variable, raising=False)
-    found = token.token_file()
+    found = server_token.token_file()
     assert tmp_path in found.parents
     found.parent.mkdir(parents=True, exist_ok=True)
     return found
@@ -30,28 +30,28 @@ def write(file: Path, content: str, mode: int = 0o600) -> None:
 
 def refusal() -> str:
     with pytest.raises(ModelError) as refused:
-        token.read({})
+        server_token.read({})
     assert HUSH not in str(refused.value)
     return str(refused.value)
 
 
 def test_without_a_token_there_is_none(file: Path) -> None:
-    assert (token.read({}), token.source({})) == ("", "")
+    assert (server_token.read({}), server_token.source({})) == ("", "")
 
 
 def test_a_file_in_place_of_the_folder_is_no_token(file: Path) -> None:
     file.parent.rmdir()
     file.parent.write_text("")
-    assert token.read({}) == ""
+    assert server_token.read({}) == ""
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "  \n\n"])
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)
-    assert (token.read({}), token.source({})) == (HUSH, str(file))
-    assert token.read({MODEL.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
-    assert token.source({MODEL.token_variable: HUSH}) == MODEL.token_variable
-    assert token.read({MODEL.token_variable: " "}) == HUSH
+    assert (server_token.read({}), server_token.source({})) == (HUSH, str(file))
+    assert server_token.read({MODEL.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
+    assert server_token.source({MODEL.token_variable: HUSH}) == MODEL.token_variable
+    assert server_token.read({MODEL.token_variable: " "}) == HUSH
 
 
 def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Pat
         write(file, HUSH, mode)
         assert f"run: chmod 600 {file}" in refusal()
     file.chmod(0o400)
-    assert token.read({}) == HUSH
+    assert server_token.read({}) == HUSH
     write(tmp_path / "other", HUSH)
     for target in ("other", "missing"):
         file.unlink(missing_ok=True)

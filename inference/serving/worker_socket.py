@@ -16,8 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from inference.remote.private import why_not_private
-from inference.serving.faults import log
+from inference.remote.file_privacy import why_not_private
+from inference.serving.log_and_errors import log
 
 OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 TAKE_OVER_S = 15.0

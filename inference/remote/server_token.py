@@ -15,7 +15,7 @@ import platformdirs
 
 from inference.models.family import ModelError
 from inference.remote.address import MODEL, ServerRole
-from inference.remote.private import why_shared
+from inference.remote.file_privacy import why_shared
 
 _LONGEST = 4096
 

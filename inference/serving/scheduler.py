@@ -30,7 +30,7 @@ from inference.messages import (
     Request,
     Stats,
 )
-from inference.serving.faults import describe, failure_of, log
+from inference.serving.log_and_errors import describe, failure_of, log
 
 
 class Rank(IntEnum):

@@ -26,7 +26,7 @@ from inference.messages import (
     Text,
 )
 from inference.serving.engine_thread import DeviceLostError, EngineThread, Schedule
-from inference.serving.jobs import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Scheduler
+from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Scheduler
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
