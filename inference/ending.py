@@ -12,10 +12,10 @@ from itertools import takewhile
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that count, opening to closing."""
 _OPENERS = {closer: opener for opener, closer in CLOSERS.items()}
-_WINDOW_CHARACTERS = 4_000
+_WINDOW_CHARS = 4_000
 """How much text on each side of the hole counts: a file may be a single line."""
-_LONGEST_REPEAT, _MOST_CUTS = 400, 16
-_REPEATED_LINES = 2
+_MAX_REPEAT_CHARS, _MAX_CUTS = 400, 16
+_MIN_REPEATED_LINES = 2
 """A fill that goes on with this many of the lines below has ended before them, even if more lines follow."""
 _QUOTED_OR_BRACKET = re.compile(
     r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|\"(?:\\.|[^\"\\\n])*\"?|`(?:[^`$\n]|\$(?!\{))*`?"
@@ -31,7 +31,7 @@ Brackets = Callable[[str], Iterable[tuple[int, str]]]
 """Each bracket of a text outside strings and comments, with its offset."""
 
 
-def brackets_by_look(text: str) -> Iterator[tuple[int, str]]:
+def lexical_brackets(text: str) -> Iterator[tuple[int, str]]:
     """The brackets of a text in any language."""
     return ((match.start(), match[0]) for match in _QUOTED_OR_BRACKET.finditer(text) if match[0] in "()[]{}")
 
@@ -41,143 +41,144 @@ class Ending:
 
     def __init__(
         self,
-        before: str = "",
-        after: str = "",
+        prefix: str = "",
+        suffix: str = "",
         starts_with: str = "",
         *,
         current: str = "",
         closable: str | None = None,
         quotes: str | None = None,
         has_fences: bool = True,
-        brackets: Brackets = brackets_by_look,
+        brackets: Brackets = lexical_brackets,
     ) -> None:
-        """`before` and `after` are the text around the hole, whose fills begin with `starts_with`. It leaves its block
-        where its `current` text does.
+        """The hole is between `prefix` and `suffix`. Its fills begin with `starts_with` and may leave their block if
+        its `current` text does.
 
-        `closable`: the closing brackets that a fill may write, in order; `quotes`: what ends the string that the hole
-        is in, empty for code; None: as the text around shows. `has_fences`: the file may have fences of Markdown.
+        `closable`: the closing brackets that a fill may write, in order. `quotes`: what ends the string that the hole
+        is in; empty in code. The text around decides where one of them is None. `has_fences`: the file may have
+        Markdown fences.
         """
         self._brackets = brackets
-        self._before = before[-_WINDOW_CHARACTERS:].replace("\r\n", "\n").replace("\r", "\n")
-        self._after = after[:_WINDOW_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n")
-        self._line_start = self._before.rfind("\n") + 1
-        self._front = self._before[self._line_start :]
-        self._rest, *below = self._after.split("\n")
-        self._below = [line.rstrip() for line in below if line.strip()]
-        self._has_fences = has_fences or before.startswith("```") or "\n```" in before or "\n```" in after
-        self._given_lines = starts_with.count("\n")
-        self._starts_line = not self._front.strip() or self._given_lines > 0
-        self._indent = _indentation((self._front + starts_with).rpartition("\n")[2])
+        self._prefix = prefix[-_WINDOW_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
+        self._suffix = suffix[:_WINDOW_CHARS].replace("\r\n", "\n").replace("\r", "\n")
+        self._line_start = self._prefix.rfind("\n") + 1
+        self._line_prefix = self._prefix[self._line_start :]
+        self._line_suffix, *below = self._suffix.split("\n")
+        self._lines_below = [line.rstrip() for line in below if line.strip()]
+        self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
+        self._forced_lines = starts_with.count("\n")
+        self._starts_line = not self._line_prefix.strip() or self._forced_lines > 0
+        self._indent = _indentation((self._line_prefix + starts_with).rpartition("\n")[2])
         if any(map(self._is_outside, current.split("\n")[1:])):
             self._indent = ""
-        self._first_below = self._below[0] if self._below else None
-        self._ends_block = bool(self._below) and self._is_end(self._below[0])
-        self._given_closable = closable
+        self._first_below = self._lines_below[0] if self._lines_below else None
+        self._ends_block = bool(self._lines_below) and self._is_end(self._lines_below[0])
+        self._caller_closable = closable
         self._quotes = quotes
-        # Nothing but the text tells of a string that is not closed yet, and a part of a text may begin inside of one.
-        look = before if quotes is None or len(before) < _WINDOW_CHARACTERS else self._front
-        self._open_quotes = {mark: int(mark == quotes or look.count(mark) % 2 > 0) for mark in _MULTILINE_QUOTES}
+        # Only the text shows a string that is not closed yet, but a cut-off text may begin inside of one.
+        context = prefix if quotes is None or len(prefix) < _WINDOW_CHARS else self._line_prefix
+        self._open_quotes = {mark: int(mark == quotes or context.count(mark) % 2 > 0) for mark in _MULTILINE_QUOTES}
 
-    def of_lines(self, text: str) -> str:
-        """The unfinished `text` of several lines up to its end, as far as its whole lines show one, or the start of its
-        last.
-        """
+    def cut_unfinished(self, text: str) -> str:
+        """Cuts an unfinished text of several lines at its end, if its whole lines or the start of its last show one."""
         start = text.rfind("\n") + 1
         lines = text if self._begins_outside(text, start) else text[:start]
-        kept = self.in_block(lines, is_whole=False)
-        return text if kept == lines else kept
+        block = self.cut_at_block_end(lines, is_whole=False)
+        return text if block == lines else block
 
     def cut(self, text: str) -> str:
-        """The whole `text` up to its end."""
-        return self.in_line(self.in_block(text))
+        """Cuts a finished text at its end."""
+        return self.cut_line(self.cut_at_block_end(text))
 
-    def in_line(self, text: str) -> str:
-        """The text without what closes brackets around the hole, or repeats the rest of the hole's line."""
-        return self.without_rest(self.in_brackets(text))
+    def cut_line(self, text: str) -> str:
+        """Cuts what closes brackets around the hole, or repeats the rest of the hole's line."""
+        return self.without_line_suffix(self.cut_at_closer(text))
 
-    def in_brackets(self, text: str) -> str:
-        """The text up to the first bracket outside of its string that it closes, did not open and may not close."""
+    def cut_at_closer(self, text: str) -> str:
+        """Cuts the text before the first closing bracket that it did not open and may not close. Brackets in the string
+        that the hole is in do not count.
+        """
         closer = re.search(rf"(?<!\\)(?:\\\\)*{re.escape(self._quotes)}", text) if self._quotes else None
         if self._quotes and closer is None:  # whether its end is that of the string, only a parse tells
             return text
         first = closer.end() if closer else 0
-        own: list[str] = []
-        closed = 0
-        front = self._front if self._quotes is None else ""
-        for offset, bracket in self._brackets(front + text[first:]):
-            end = first + offset - len(front)
+        expected: list[str] = []
+        num_closed = 0
+        line_prefix = self._line_prefix if self._quotes is None else ""
+        for offset, bracket in self._brackets(line_prefix + text[first:]):
+            end = first + offset - len(line_prefix)
             if end < first:
                 continue
             if bracket in CLOSERS:
-                own.append(CLOSERS[bracket])
-            elif own and own[-1] == bracket:
-                own.pop()
-            elif not own and self._closable[closed : closed + 1] == bracket:
-                closed += 1
-            elif self._given_closable is not None or any(bracket == closer for _, closer in self._closers):
+                expected.append(CLOSERS[bracket])
+            elif expected and expected[-1] == bracket:
+                expected.pop()
+            elif not expected and self._closable[num_closed : num_closed + 1] == bracket:
+                num_closed += 1
+            elif self._caller_closable is not None or any(bracket == closer for _, closer in self._closers):
                 line = text.rfind("\n", 0, end)
                 return text[:line].rstrip("\r") if line >= 0 and not text[line:end].strip() else text[:end]
         return text
 
-    def in_block(self, text: str, *, is_whole: bool = True) -> str:
-        """The text before the lines that leave the hole's block, or repeat the lines below."""
+    def cut_at_block_end(self, text: str, *, is_whole: bool = True) -> str:
+        """Cuts the text before the lines that leave the hole's block, or repeat the lines below."""
         lines = text.split("\n")
-        end = first = self._given_lines + 1
-        if self._starts_line and not self._given_lines:
+        end = first = self._forced_lines + 1
+        if self._starts_line and not self._forced_lines:
             first = 0
         for index in range(first, len(lines)):
             is_out = index and self._is_outside(lines[index])
             if not (is_out and _COMMENT.match(lines[index].lstrip())) and lines[index].strip():
                 if is_out or self._repeats_below(lines, index, is_whole=is_whole):
-                    kept = "\n".join(lines[: min(end, index)]).rstrip("\r")
-                    if not self._is_in_string(kept) and _pair_end(self._brackets(text), len(kept)) == len(kept):
-                        return kept
+                    block = "\n".join(lines[: min(end, index)]).rstrip("\r")
+                    if not self._is_in_string(block) and _pair_end(self._brackets(text), len(block)) == len(block):
+                        return block
                 end = index + 1
         return text
 
-    def without_rest(self, text: str) -> str:
-        """The text without an ending that repeats the rest of the line, so that it lacks the fewest partners."""
+    def without_line_suffix(self, text: str) -> str:
+        """Cuts an ending that repeats the rest of the line, so that the fewest brackets and quotes lack a partner."""
         cuts = self.line_cuts(text.rstrip())
-        return min((*cuts, text), key=self._lacking) if cuts else text
+        return min((*cuts, text), key=self._count_unpaired) if cuts else text
 
-    def before_rest(self, text: str) -> str:
-        """The text up to where it has all the rest of the line, and more after that; empty if it has not."""
-        start = text.find(self._rest.strip()) if self._rest.strip() else -1
+    def before_line_suffix(self, text: str) -> str:
+        """The text before a copy of the whole rest of the line, if more follows that; empty without one."""
+        start = text.find(self._line_suffix.strip()) if self._line_suffix.strip() else -1
         return text[: _pair_end(self._brackets(text), start)] if start > 0 else ""
 
     def line_cuts(self, text: str) -> list[str]:
         """The text without each ending that the rest of the line begins with, shortest first."""
         cuts = set[str]()
         brackets = list(self._brackets(text))
-        needs_angle = _angles_open(self._front) > 0
-        for after in (self._rest, self._rest.lstrip()):
-            for length in range(min(len(text), len(after), _LONGEST_REPEAT), 0, -1):
-                if text.endswith(after[:length]) and after[:length].strip():
-                    kept, follows = text[:-length], after[length : length + 1]
-                    splits_word = _is_word(kept[-1:]) and _is_word(after[0])
-                    splits_angles = needs_angle and _angles_open(kept) > max(_angles_open(text), 0)
-                    if not (splits_word or splits_angles or (_is_word(after[length - 1]) and _is_word(follows))):
-                        cuts |= {kept, text[: _pair_end(brackets, len(kept))]}
-        closer = self._rest.lstrip()[:1]
+        needs_angle = _angles_open(self._line_prefix) > 0
+        for suffix in (self._line_suffix, self._line_suffix.lstrip()):
+            for length in range(min(len(text), len(suffix), _MAX_REPEAT_CHARS), 0, -1):
+                if text.endswith(suffix[:length]) and suffix[:length].strip():
+                    head, follows = text[:-length], suffix[length : length + 1]
+                    splits_word = _is_word(head[-1:]) and _is_word(suffix[0])
+                    splits_angles = needs_angle and _angles_open(head) > max(_angles_open(text), 0)
+                    if not (splits_word or splits_angles or (_is_word(suffix[length - 1]) and _is_word(follows))):
+                        cuts |= {head, text[: _pair_end(brackets, len(head))]}
+        closer = self._line_suffix.lstrip()[:1]
         start = text.rfind(closer) if closer in _OPENERS else -1
         if start >= 0 and not any(map(_is_word, text[start:])):
             cuts.add(text[:start])
-        return sorted(cuts - {text}, key=len)[:_MOST_CUTS]
+        return sorted(cuts - {text}, key=len)[:_MAX_CUTS]
 
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string of several lines."""
-        return any(self._open_quotes.values()) or _COMMENT_LINE.search(self._front) is not None
+        return any(self._open_quotes.values()) or _COMMENT_LINE.search(self._line_prefix) is not None
 
     @property
     def is_in_brackets(self) -> bool:
         """Whether the text in front of the hole leaves a bracket open."""
         return bool(self._opened)
 
-    def _lacking(self, text: str) -> int:
-        """How many brackets and quotes of the hole's line lack a partner with this fill."""
+    def _count_unpaired(self, text: str) -> int:
+        """The number of brackets and quotes of the hole's line that lack a partner with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
-        line = outer + self._front + text + self._rest
+        line = outer + self._line_prefix + text + self._line_suffix
         return sum(map(len, _unpaired(self._brackets(line)))) + _ends_in_string(line)
 
     def _is_outside(self, line: str) -> bool:
@@ -197,72 +198,73 @@ class Ending:
         """Whether a string of several lines is open after `text`, which opens or closes one."""
         return any((count := text.count(mark)) and (is_open + count) % 2 for mark, is_open in self._open_quotes.items())
 
-    def _is_end(self, below: str) -> bool:
+    def _is_end(self, line: str) -> bool:
         """Whether the first line below leaves the block, or closes what the hole's line opens."""
-        indent = _indentation(below)
-        closes = below[len(indent) :][:1] == CLOSERS.get(self._front.rstrip()[-1:])
+        indent = _indentation(line)
+        closes = line[len(indent) :][:1] == CLOSERS.get(self._line_prefix.rstrip()[-1:])
         return _width(indent) < _width(self._indent) or (indent == self._indent and closes)
 
     def _repeats_below(self, lines: Sequence[str], index: int, *, is_whole: bool) -> bool:
         """Whether the lines from `index` on equal the first lines below, or begin with several of them."""
-        first = (self._front + lines[0] if index == 0 else lines[index]).rstrip()
-        if first != self._first_below or self._rest.strip():
+        first = (self._line_prefix + lines[0] if index == 0 else lines[index]).rstrip()
+        if first != self._first_below or self._line_suffix.strip():
             return False
         if self._ends_block and not _has_letter(first):
             return True
-        rest = [first, *(line.rstrip() for line in lines[index + 1 :] if line.strip())]
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, self._below, strict=False)))
-        is_all = same == len(rest if is_whole else self._below)
-        return _has_letter("".join(rest[:same])) and (is_all or same >= _REPEATED_LINES)
+        fill_lines = [first, *(line.rstrip() for line in lines[index + 1 :] if line.strip())]
+        pairs = zip(fill_lines, self._lines_below, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        is_all = same == len(fill_lines if is_whole else self._lines_below)
+        return _has_letter("".join(fill_lines[:same])) and (is_all or same >= _MIN_REPEATED_LINES)
 
     @cached_property
-    def _opened(self) -> "_Places":
+    def _opened(self) -> "_BracketList":
         """The brackets open in front of the hole."""
-        return _unpaired(self._brackets(self._before))[1]
+        return _unpaired(self._brackets(self._prefix))[1]
 
     @cached_property
-    def _closers(self) -> "_Places":
+    def _closers(self) -> "_BracketList":
         """The closing brackets of the rest of the line that close what is open there; without any, the first below."""
-        return _unpaired(self._brackets(self._rest))[0] or _unpaired(self._brackets(self._after))[0][:1]
+        return _unpaired(self._brackets(self._line_suffix))[0] or _unpaired(self._brackets(self._suffix))[0][:1]
 
     @cached_property
     def _closable(self) -> str:
-        """The closing brackets that the text after the hole lacks, innermost first: of the line, if that has some."""
-        if self._given_closable is not None:
-            return self._given_closable
-        if self._closers and self._closers[-1][0] < len(self._rest):
-            return self._lacking_in_line([closer for _, closer in self._closers])
+        """The closing brackets that the text after the hole lacks, innermost first; the line's, if it has any."""
+        if self._caller_closable is not None:
+            return self._caller_closable
+        if self._closers and self._closers[-1][0] < len(self._line_suffix):
+            return self._unclosed_in_line([closer for _, closer in self._closers])
         start, closer = next(iter(self._closers), (0, ""))
-        indent = self._after[self._after.rfind("\n", 0, start) + 1 : start]
-        found = ""
+        indent = self._suffix[self._suffix.rfind("\n", 0, start) + 1 : start]
+        closable = ""
         for offset, opener in reversed(self._opened):
-            indent_of_opener = _indentation(self._before[self._before.rfind("\n", 0, offset) + 1 : offset])
+            indent_of_opener = _indentation(self._prefix[self._prefix.rfind("\n", 0, offset) + 1 : offset])
             is_further_left = not indent.strip() and _width(indent) < _width(indent_of_opener)
             if closer == CLOSERS[opener] and not is_further_left:
                 break
-            found += CLOSERS[opener]
-        return found
+            closable += CLOSERS[opener]
+        return closable
 
-    def _lacking_in_line(self, closers: list[str]) -> str:
+    def _unclosed_in_line(self, closers: list[str]) -> str:
         """The partners of the innermost brackets of the hole's line that its `closers` leave open."""
-        found = ""
+        unclosed = ""
         for start, opener in self._opened:
             if start >= self._line_start:
                 closer = CLOSERS[opener]
                 is_closed = closer in closers
                 if is_closed:
                     closers.remove(closer)
-                found = "" if is_closed else closer + found
-        return found
+                unclosed = "" if is_closed else closer + unclosed
+        return unclosed
 
 
-_Places = list[tuple[int, str]]
+_BracketList = list[tuple[int, str]]
 
 
-def _unpaired(brackets: Iterable[tuple[int, str]]) -> tuple[_Places, _Places]:
+def _unpaired(brackets: Iterable[tuple[int, str]]) -> tuple[_BracketList, _BracketList]:
     """The closing and the opening brackets that have no partner."""
-    closers: _Places = []
-    openers: _Places = []
+    closers: _BracketList = []
+    openers: _BracketList = []
     for offset, bracket in brackets:
         if bracket in CLOSERS:
             openers.append((offset, bracket))
@@ -275,7 +277,7 @@ def _unpaired(brackets: Iterable[tuple[int, str]]) -> tuple[_Places, _Places]:
 
 def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
     """The end of the outermost pair of brackets that a cut at `start` would split; `start` if there is none."""
-    opened: _Places = []
+    opened: _BracketList = []
     end = start
     for offset, bracket in brackets:
         if bracket in CLOSERS:

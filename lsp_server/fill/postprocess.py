@@ -16,7 +16,7 @@ from typing import Self
 from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
-from inference.ending import Ending, brackets_by_look
+from inference.ending import Ending, lexical_brackets
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.holes import Span
@@ -258,7 +258,7 @@ def look_around(source: Source, span: Span, view: View | None) -> HoleSurroundin
         closable=syntax.closable,
         quotes=syntax.quotes,
         has_fences=table.ids[:1] == ("markdown",),
-        brackets=partial(brackets_of, table=table) if table.grammar else brackets_by_look,
+        brackets=partial(brackets_of, table=table) if table.grammar else lexical_brackets,
     )
     return HoleSurroundings(
         span=span,
@@ -320,11 +320,11 @@ def cut_repeated_line_end(around: HoleSurroundings, fill: str, least_broken: _Le
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended
         cuts = around.ending.line_cuts(fill.rstrip())
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
-    kept = around.ending.without_rest(fill)
+    kept = around.ending.without_line_suffix(fill)
     if kept != fill:
         splits_quotes = any(fill.rstrip()[len(kept) :].count(quote) % 2 for quote in around.table.quotes)
         return least_broken(around, kept, fill) if splits_quotes else kept
-    others = [before] if (before := around.ending.before_rest(fill)) else []
+    others = [before] if (before := around.ending.before_line_suffix(fill)) else []
     last = around.after.rstrip()[-1:]
     if not others and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` in front of `.copy():`
         others = [fill.rstrip()[:-1]]
@@ -403,7 +403,7 @@ class FillPostprocessor:
         if _is_empty(around, fill):
             return DropReason.EMPTY
         fill = indent_like(around, self._source.text, fill)
-        if not around.literal and _is_empty(around, fill := around.ending.in_block(fill)):
+        if not around.literal and _is_empty(around, fill := around.ending.cut_at_block_end(fill)):
             return DropReason.REPEATS_BELOW
         if _is_empty(around, fill := self._inside(around, fill)):
             return DropReason.CLOSES
@@ -431,7 +431,7 @@ class FillPostprocessor:
         if around.literal:
             return self._fit_literal(around, around.literal, fill)
         fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
-        return self._least_broken(around, around.ending.in_brackets(fill), fill)
+        return self._least_broken(around, around.ending.cut_at_closer(fill), fill)
 
     def _ended(self, around: HoleSurroundings, fill: str) -> str:
         """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where

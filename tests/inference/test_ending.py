@@ -40,18 +40,18 @@ def test_a_text_is_cut_where_it_ends(before: str, text: str, after: str, kept: s
 def test_the_decoder_stops_no_earlier(before: str, text: str, after: str, kept: str) -> None:
     ending = Ending(before, after)
     for end in range(len(text) + 1):
-        assert ending.of_lines(text[:end]).startswith(kept[:end].rstrip())
+        assert ending.cut_unfinished(text[:end]).startswith(kept[:end].rstrip())
 
 
 def test_a_line_that_begins_outside_ends_the_block() -> None:
     inside = Ending("def f(r):\n    ", "\n")
     kept = "return 3 * r"
     for end in ("\n\nprint", "\n\n# Test f.\nprint", "\n\n@"):
-        assert inside.of_lines(kept + end) == kept
+        assert inside.cut_unfinished(kept + end) == kept
     for more in ("\n\n", "\n\n#", "\n    x", "\n\n)", "\n``"):
-        assert inside.of_lines(kept + more) == kept + more
+        assert inside.cut_unfinished(kept + more) == kept + more
     for begun in ("x = [\n1", 'x = """\na', "x = (\na"):
-        assert inside.of_lines(begun) == begun
+        assert inside.cut_unfinished(begun) == begun
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_text_around_may_change_while_the_rest_is_known() -> None:
     ],
 )
 def test_brackets_in_the_string_it_is_in_end_no_text(quotes: str | None, text: str, kept: str) -> None:
-    assert Ending("s = f'{x} {", "} b'\n", quotes=quotes).in_brackets(text) == kept
+    assert Ending("s = f'{x} {", "} b'\n", quotes=quotes).cut_at_closer(text) == kept
 
 
 def test_lines_like_the_ones_below_may_be_part_of_a_string() -> None:
@@ -125,11 +125,11 @@ def test_any_text_and_file_is_read_in_time(text: str) -> None:
     """Where it was quadratic, this took minutes."""
     for ending in (Ending("f() {\n  ", "\n}\n"), Ending(text, text)):
         assert len(ending.cut(text)) <= len(text)
-        assert len(ending.of_lines(text)) <= len(text)
+        assert len(ending.cut_unfinished(text)) <= len(text)
 
 
 def test_an_unclosed_docstring_shows_in_the_text() -> None:
     """The tree calls it code."""
     ending = Ending('def f():\n    """', "\n", quotes="")
     assert ending.is_in_prose
-    assert ending.of_lines('Area."""\n    return 1\n\n\ndef g():\n') == 'Area."""\n    return 1'
+    assert ending.cut_unfinished('Area."""\n    return 1\n\n\ndef g():\n') == 'Area."""\n    return 1'

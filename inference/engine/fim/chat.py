@@ -1,7 +1,7 @@
 """The prompt of an instruction model for a hole, and extraction of the fill from its answer.
 
-Answers vary: with or without a code fence, with words around it, with a repeat of the text before the hole. Code may
-contain fences itself, so the prompt asks for a fence longer than any in the file.
+Answers may lack a code fence, have words around it, or repeat the text before the hole. Code may contain fences itself,
+so the prompt asks for one that is longer than any in the file.
 """
 
 import re
@@ -23,43 +23,43 @@ _MAX_REPEATED_LINES = 8
 _MAX_LINE_CHARS = 200
 
 
-def message(question: InfillQuery) -> str:
-    """The prompt, as a single user message: not every model knows another role."""
-    hole = _hole_mark(question)
-    name = f' path="{question.path[-200:]}"' if question.path.isprintable() and question.path else ""
-    language = f' language="{question.language}"' if question.language.isprintable() and question.language else ""
+def message(query: InfillQuery) -> str:
+    """The prompt as a single user message, since some models know no other role."""
+    hole = _hole_mark(query)
+    name = f' path="{query.path[-200:]}"' if query.path.isprintable() and query.path else ""
+    language = f' language="{query.language}"' if query.language.isprintable() and query.language else ""
     parts = [f"This file has a hole, marked {hole}. Write the text that belongs into the hole."]
-    parts += [f'<context path="{each.path[-200:]}">\n{each.text}\n</context>' for each in question.context]
-    parts.append(f"<file{name}{language}>\n{question.prefix}{hole}{question.suffix}\n</file>")
-    if question.draft:
+    parts += [f'<context path="{snippet.path[-200:]}">\n{snippet.text}\n</context>' for snippet in query.context]
+    parts.append(f"<file{name}{language}>\n{query.prefix}{hole}{query.suffix}\n</file>")
+    if query.draft:
         parts.append(
             "The hole holds this draft. Improve it where it is wrong or not finished, else keep it:\n"
-            f"<draft>\n{question.draft}\n</draft>"
+            f"<draft>\n{query.draft}\n</draft>"
         )
-    if question.instruction:
-        parts.append(f"What is wanted of the text: {question.instruction}")
-    marks = fence(question)
-    line = question.prefix.rpartition("\n")[2].strip()[-_MAX_LINE_CHARS:]
-    behind = f" It goes on right behind `{line}`." if line and "`" not in line else ""
-    lines = " It has one line." if question.single_line else ""
+    if query.instruction:
+        parts.append(f"What is wanted of the text: {query.instruction}")
+    marks = fence(query)
+    line = query.prefix.rpartition("\n")[2].strip()[-_MAX_LINE_CHARS:]
+    continues = f" It goes on right behind `{line}`." if line and "`" not in line else ""
+    lines = " It has one line." if query.single_line else ""
     parts.append(
-        f"Answer with the text for the hole alone, in one code block between {marks} and {marks}.{behind}{lines} "
+        f"Answer with the text for the hole alone, in one code block between {marks} and {marks}.{continues}{lines} "
         "Keep the indentation. Repeat nothing of what stands before or behind the hole, and explain nothing."
     )
     return "\n\n".join(parts)
 
 
-def fence(question: InfillQuery) -> str:
-    return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_whole_text(question)))])
+def fence(query: InfillQuery) -> str:
+    return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_whole_text(query)))])
 
 
-def _hole_mark(question: InfillQuery) -> str:
-    text = _whole_text(question)
+def _hole_mark(query: InfillQuery) -> str:
+    text = _whole_text(query)
     return next(mark for n in range(len(text) + 2) if (mark := f"<hole{n or ''}/>") not in text)
 
 
-def _whole_text(question: InfillQuery) -> str:
-    return question.prefix + question.suffix + question.draft
+def _whole_text(query: InfillQuery) -> str:
+    return query.prefix + query.suffix + query.draft
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class CodeBlock:
 
 
 def find_block(answer: str, *, ended: bool) -> CodeBlock:
-    """The code in a complete or partial answer; all of the answer if it ended without a fence.
+    """Finds the code in a complete or partial answer; that is all of an answer that ended without a fence.
 
     A block ends at the fence of its own level: a fence with a language opens another inside, and one that is indented
     deeper, or is in a string of several lines, belongs to the code.
@@ -88,8 +88,8 @@ def find_block(answer: str, *, ended: bool) -> CodeBlock:
         marks.pop()
     closing = _closing_fence(opening, marks)
     if closing is None or (not ended and closing.end() == len(answer)):
-        rest = answer[opening.end() :]
-        end = opening.end() + len(rest if ended else rest.rstrip("`~").rstrip(" \t").removesuffix("\n"))
+        tail = answer[opening.end() :]
+        end = opening.end() + len(tail if ended else tail.rstrip("`~").rstrip(" \t").removesuffix("\n"))
         return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
     return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
 
@@ -108,7 +108,7 @@ def _unfenced(answer: str, first: int, *, ended: bool) -> CodeBlock:
 
 
 def _closing_fence(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Match[str] | None:
-    """The fence that ends a block. In a text, which has blocks itself, the last one."""
+    """The fence that ends a block: the last one if its language, as Markdown, has blocks itself."""
     if _TEXT.match(opening["language"]):
         return next((mark for mark in reversed(marks) if not mark["language"].strip()), None)
     indent = _width(opening)
@@ -121,12 +121,12 @@ def _width(mark: re.Match[str]) -> int:
 
 
 def _first_closing(marks: list[re.Match[str]], start: int, quotes: tuple[str, ...]) -> re.Match[str] | None:
-    """The first fence at the level of a block whose code begins at `start`, and outside of strings in `quotes`."""
+    """The first fence at the level of the block that begins at `start`, outside of strings in `quotes`."""
     depth = 1
     counts = dict.fromkeys(quotes, 0)
     for mark in marks:
-        for each in quotes:
-            counts[each] += mark.string.count(each, start, mark.start())
+        for quote in quotes:
+            counts[quote] += mark.string.count(quote, start, mark.start())
         start = mark.end()
         depth += 1 if mark["language"].strip() else -1
         if depth == 0 and not any(count % 2 for count in counts.values()):
@@ -149,12 +149,12 @@ def partial_text(text: str, prefix: str) -> str:
     return _without_repeated_prefix(text, prefix)
 
 
-def finished_text(text: str, question: InfillQuery) -> str:
-    """The text of a finished answer without a repeat of the hole's surroundings."""
-    text = _fix_indent(_without_repeated_prefix(text, question.prefix), question.prefix)
-    if question.single_line:
+def finished_text(text: str, query: InfillQuery) -> str:
+    """The text of a finished answer, without copies of the text around the hole."""
+    text = _fix_indent(_without_repeated_prefix(text, query.prefix), query.prefix)
+    if query.single_line:
         text = (text.splitlines() or [""])[0]
-    return Ending(question.prefix, question.suffix, current=question.draft).cut(text)
+    return Ending(query.prefix, query.suffix, current=query.draft).cut(text)
 
 
 def _tails(prefix: str) -> list[str]:
@@ -180,7 +180,7 @@ def _fix_indent(text: str, prefix: str) -> str:
     text = text.lstrip("\n")
     if text.startswith(indent):
         return text[len(indent) :]
-    first, *others = text.split("\n")
-    if first[:1].isspace() or not others or any(line.startswith(indent) for line in others[-1:] if line.strip()):
+    first, *following = text.split("\n")
+    if first[:1].isspace() or not following or any(line.startswith(indent) for line in following[-1:] if line.strip()):
         return text
-    return "\n".join([first, *(indent + line if line.strip() else line for line in others)])
+    return "\n".join([first, *(indent + line if line.strip() else line for line in following)])

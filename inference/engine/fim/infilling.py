@@ -1,7 +1,7 @@
 """Works on one request with a causal model: hole after hole, each seeing the text of all others.
 
-Each hole's prompt is read (prefill), as much of what stands around it as there is time for, and its texts are decoded.
-Each of several holes gets several texts; then those are picked that make the whole region likeliest (rerank).
+Prefills each hole's prompt, with as much of the text around it as there is time for, and decodes its texts. Each of
+several holes gets several texts; then those are chosen that make the whole region likeliest (rerank).
 
 Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
 stop it.
@@ -27,58 +27,55 @@ from inference.models.family import FimPrefixHandle, common_start
 
 FimEvent = Draft | Candidate | Done
 _PREFILL_SHARE = 0.75
-"""The share of the time until the deadline for reading."""
+"""The share of the time until the deadline for prefill."""
 _TEXTS_PER_HOLE = 3
-"""How many texts to choose from for each of several holes."""
+"""How many texts each of several holes gets to choose from."""
 _TEXTS_SHARE = 0.5
-"""Writing them may take this share of the time until the deadline, divided equally among the holes."""
+"""Decoding them may take this share of the time until the deadline, divided equally among the holes."""
 _MAX_RETRIES = 3
 """How many alternatives to try if the likeliest text is blank or repeats itself."""
 
-_SENTENCES_SHARE = 0.15
-"""Alternatives to a blank or repeated text, or one in a comment or docstring, may take until this share of the time:
-they may be long sentences, and the user waits for all of them.
+_PROSE_SHARE = 0.15
+"""Alternatives to a blank or repetitive text, or in prose, may take until this share of the time: they may be long
+sentences, and the user waits for all of them.
 """
 _MAX_RERANK_TOKENS = 1_000
-"""The most tokens to read in order to choose."""
+"""The most tokens to read for reranking."""
 _RERANK_SHARE = 0.9
-"""No pass of the choice begins after this share of the time until the deadline."""
+"""No pass for reranking begins after this share of the time until the deadline."""
 _MAX_REGION_CHARS = 2_000
 """With more pinned text than this between the holes, reading the region takes too long."""
 _ATTEMPTS = 2
 """How often to fill each hole, on average, between two amendments."""
 _RERANK_MARGIN_NATS = 1.0
-"""How much likelier another text must make the region, in nats; less is chance."""
+"""How much likelier another text must make the region to replace the first; less is chance."""
 
 
 class Region:
-    """The likelihood of everything from a request's first hole to its last, which decides between texts of its holes.
-
-    All that is one long fill, between the text in front of the first hole and the text behind the last."""
+    """Everything from a request's first hole to its last, as one long fill. Its likelihood decides between texts."""
 
     def __init__(self, model: LoadedModel, prompts: PromptBuilder, parts: TextAndHoles) -> None:
         """Raises RequestError if the model cannot read all of it."""
         self._vocabulary = model.vocabulary
         self._inner = [*parts.texts[1:-1], ""]
-        kept = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
-        most = query.estimate_tokens(kept) + sum(map(query.max_new_tokens, parts.holes))
-        around = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=most),))
-        self.prompt = prompts.build(around, ("",), 0)
+        pinned_text = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
+        max_tokens = query.estimate_tokens(pinned_text) + sum(map(query.max_new_tokens, parts.holes))
+        outer = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=max_tokens),))
+        self.prompt = prompts.build(outer, ("",), 0)
         self._last = Branch(self.prompt, [], 0, b"")
 
-    def unread_tokens(self, number: int, fills: Sequence[str], texts: int) -> int:
-        """How many tokens to read in order to know the likelihood with so many texts for one hole."""
+    def unread_tokens(self, index: int, fills: Sequence[str], num_texts: int) -> int:
+        """How many tokens to read for the likelihoods with so many texts of one hole."""
         new = 0 if self._last.ids else len(self._vocabulary.encode(self._inside(fills)))
-        return new + texts * len(self._vocabulary.encode(self._inside(fills, number)))
+        return new + num_texts * len(self._vocabulary.encode(self._inside(fills, index)))
 
     def log_likelihood(
         self, decoder: Decoder, fills: Sequence[str], is_late: Callable[[], bool] = lambda: False
     ) -> Generator[None, None, float | None]:
         """The log-probability of the region with these fills, and of its end; None if time runs out first.
 
-        Each `next` is a forward pass. `decoder` has read the prompt of `prompt`. The start that the region shares with
-        the last one is not read again. The text in front of the first hole counts, too: how it becomes tokens depends
-        on what follows.
+        Each `next` is a forward pass. `decoder` holds the tokens of `prompt`. The start that the region shares with the
+        last one is not read again. The line before the first hole counts, too, since its tokens depend on what follows.
         """
         ids = self._vocabulary.encode(self.prompt.forced.decode() + self._inside(fills))
         branch = self._last.truncated(self._vocabulary, common_start(self._last.ids, ids))
@@ -97,7 +94,7 @@ class Region:
 
 
 class FimRun(RequestRun[FimEvent]):
-    """The work on one request: drafts if requested, then the candidates, best first, then Done."""
+    """Yields drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: Deadline | None) -> None:
         """Raises RequestError if the request makes no sense."""
@@ -107,13 +104,13 @@ class FimRun(RequestRun[FimEvent]):
         self._request = request
         self._parts = text_and_holes(request)
         self._prompts = PromptBuilder(model, request)
-        self._filled: dict[int, list[RankedFill]] = {}
-        """The answers of each hole, best first, in filling order."""
+        self._fills: dict[int, list[RankedFill]] = {}
+        """The texts of each hole, best first, in filling order."""
         self._was_cut = False
         """Whether the deadline cut a text short."""
         self._attempts = 0
         """How many holes were filled, again or not, since the last amendment that came in time."""
-        self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
+        self._max_texts = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._region = None if request.quick else self._common_region()
 
     def amend(self, hole: int, text: str) -> None:
@@ -123,9 +120,9 @@ class FimRun(RequestRun[FimEvent]):
         self._drop_mismatches()
 
     def _drop_mismatches(self) -> None:
-        """Drops the answers that disagree with the typed text, and those made after a hole whose best answer does."""
-        done = (CanvasResult(range(hole, hole + 1), found) for hole, found in self._filled.items())
-        self._filled = {group.start: found for group, found in results.keep_matching(done, self._parts.holes)}
+        """Drops the fills that contradict the typed text, and those decoded after a hole whose best fill does."""
+        done = (CanvasResult(range(index, index + 1), fills) for index, fills in self._fills.items())
+        self._fills = {group.start: fills for group, fills in results.keep_matching(done, self._parts.holes)}
 
     def _run(self) -> Generator[FimEvent | None, None, None]:
         count = len(self._parts.holes)
@@ -134,99 +131,99 @@ class FimRun(RequestRun[FimEvent]):
             yield from self._rerank(self._region) if self._region else self._vary()
             yield from self._fill_all()
         yield from self._candidates()
-        outcome = Outcome.DEADLINE if self._was_cut or len(self._filled) < count else Outcome.COMPLETE
+        outcome = Outcome.DEADLINE if self._was_cut or len(self._fills) < count else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the open holes in order. The first one gets at least one pass, however late it is.
 
-        Answers that disagree with what is typed are dropped and made again, but not for ever.
+        Fills that contradict the typed text are dropped and decoded again, but not for ever.
         """
         count = len(self._parts.holes)
-        wanted = self._wanted if count == 1 else max(_TEXTS_PER_HOLE, self._wanted) if self._region else 1
-        while len(self._filled) < count and not self._was_cut and not (self._filled and self._is_late()):
+        num_texts = self._max_texts if count == 1 else max(_TEXTS_PER_HOLE, self._max_texts) if self._region else 1
+        while len(self._fills) < count and not self._was_cut and not (self._fills and self._is_late()):
             if self._attempts > _ATTEMPTS * count:
                 break
             self._attempts += 1
-            hole = next(number for number in range(count) if number not in self._filled)
-            yield from self._fill(hole, wanted)
+            hole_index = next(index for index in range(count) if index not in self._fills)
+            yield from self._fill(hole_index, num_texts)
 
     def _vary(self) -> Iterator[FimEvent | None]:
-        """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
-        open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
-        if not open_holes or self._wanted == 1:
+        """Decodes alternatives for the hole where the model is least confident, now that all holes have texts."""
+        open_holes = [index for index, hole in enumerate(self._parts.holes) if hole.strength > 0]
+        if not open_holes or self._max_texts == 1:
             return
-        number = min(open_holes, key=lambda each: self._filled[each][0].score)
-        before = self._filled.pop(number)
-        yield from self._fill(number, self._wanted)
-        others = [] if self._was_cut else self._filled.get(number, [])
-        self._filled[number] = [*before, *(each for each in others if each.texts != before[0].texts)]
+        index = min(open_holes, key=lambda hole_index: self._fills[hole_index][0].score)
+        previous = self._fills.pop(index)
+        yield from self._fill(index, self._max_texts)
+        alternatives = [] if self._was_cut else self._fills.get(index, [])
+        self._fills[index] = [*previous, *(fill for fill in alternatives if fill.texts != previous[0].texts)]
         self._was_cut = False
         self._drop_mismatches()
 
     def _candidates(self) -> Iterator[Candidate]:
         holes = self._parts.holes
-        done = sorted(self._filled.items())
-        for number in self._holes_with_alternatives()[1:]:  # combined, other texts need not fit together
-            del self._filled[number][1:]
-        canvases = [CanvasResult(range(number, number + 1), found) for number, found in done if any(found[0].texts)]
+        done = sorted(self._fills.items())
+        for index in self._holes_with_alternatives()[1:]:  # combined, other texts need not fit together
+            del self._fills[index][1:]
+        canvases = [CanvasResult(range(index, index + 1), fills) for index, fills in done if any(fills[0].texts)]
         complete = not self._was_cut and len(done) == len(holes)
         ms = self._counters.ms()
-        yield from results.candidates(self._request.id, canvases, holes, self._wanted, ms, complete=complete)
+        yield from results.candidates(self._request.id, canvases, holes, self._max_texts, ms, complete=complete)
 
-    def _fill(self, number: int, wanted: int) -> Iterator[FimEvent | None]:
-        """The answers of one hole, surrounded by the text of the others."""
-        hole = self._parts.holes[number]
+    def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
+        """Decodes the texts of one hole, with the texts of the others around it."""
+        hole = self._parts.holes[index]
         if hole.strength == 0:
-            self._filled[number] = [_unchanged(hole)]
+            self._fills[index] = [_unchanged(hole)]
             return
         self._counters.canvases += 1
         with ExitStack() as stack:
-            branch, text, context, before = yield from self._prefill(number, stack)
-            decoder = Decoder(self._model, context, branch.forced, PromptLookup(branch.prompt.ids, before))
+            branch, text, context, previous_ids = yield from self._prefill(index, stack)
+            decoder = Decoder(self._model, context, branch.forced, PromptLookup(branch.prompt.ids, previous_ids))
             first = 0
-            spare = 0
+            num_extra = 0
             if text is None:
-                yield from self._write(number, branch, decoder)
+                yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)
-                spare = _MAX_RETRIES if is_useless and not self._request.quick else 0
+                num_extra = _MAX_RETRIES if is_useless and not self._request.quick else 0
             else:
                 for _ in decoder.append_forced(branch, text):
                     yield None
                     if self._is_late():
-                        self._filled[number] = [_unchanged(hole)]
+                        self._fills[index] = [_unchanged(hole)]
                         self._was_cut = True
                         self._drop_mismatches()
                         return
                 branch.is_finished = True
                 first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
-                spare = 1  # this one is the current text
-            found = [branch]
+                num_extra = 1  # this one is the current text
+            branches = [branch]
             if branch.is_finished and not self._was_cut:
-                is_long = text is None and (spare > 0 or branch.prompt.ending.is_in_prose)
-                share = _SENTENCES_SHARE if is_long else 1.0
+                is_long = text is None and (num_extra > 0 or branch.prompt.ending.is_in_prose)
+                share = _PROSE_SHARE if is_long else 1.0
                 yield from self._write_alternatives(
-                    number, decoder.add_alternatives(found, wanted + spare, first), found, share
+                    index, decoder.add_alternatives(branches, num_texts + num_extra, first), branches, share
                 )
             self._counters.steps += decoder.passes
         if text is not None:
-            others = [each for each in found[1:] if each.text.startswith(hole.starts_with)]
-            found = sorted(others, key=lambda each: -each.score) or found[:1]
-        if found[0].is_finished:
-            found = [each for each in found if each.text.strip()] or found
-            ranked = [each.to_ranked_fill(place, decoder.passes) for place, each in enumerate(found)]
-            ranked.sort(key=lambda each: (results.flaws(each), each.index > 0, -each.score))
-            self._filled[number] = ranked[:wanted]
+            alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
+            branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
+        if branches[0].is_finished:
+            branches = [branch for branch in branches if branch.text.strip()] or branches
+            ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
+            ranked.sort(key=lambda fill: (results.flaws(fill), fill.index > 0, -fill.score))
+            self._fills[index] = ranked[:num_texts]
             self._drop_mismatches()
 
-    def _write(self, number: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
-        """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
-        typed = self._parts.holes[number].starts_with
+    def _write(self, index: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
+        """Decodes the likeliest text, pinned to what is typed meanwhile; stops unfinished if that contradicts it."""
+        typed = self._parts.holes[index].starts_with
         while not branch.is_finished:
             decoder.step(branch)
-            yield self._draft(number, branch) if self._request.drafts else None
-            if typed != self._parts.holes[number].starts_with:
-                typed = self._parts.holes[number].starts_with
+            yield self._draft(index, branch) if self._request.drafts else None
+            if typed != self._parts.holes[index].starts_with:
+                typed = self._parts.holes[index].starts_with
                 if not branch.repin(typed):
                     branch.is_finished = False
                     break
@@ -235,86 +232,86 @@ class FimRun(RequestRun[FimEvent]):
                 self._was_cut = True
 
     def _write_alternatives(
-        self, number: int, writing: Iterator[None], found: list[Branch], share: float
+        self, index: int, passes: Iterator[None], branches: list[Branch], share: float
     ) -> Iterator[FimEvent | None]:
-        """Alternatives until this share of the time, while the first is still right. Several holes share the time. Each
-        hole gets a text that is not blank; one alone, one with a word.
+        """Decodes alternatives until this share of the time, while the first text agrees with what is typed. Several
+        holes share the time. Goes on until a text is not blank or, with one hole, has a word.
         """
         is_useful: Callable[[str], object] = _has_word
         if self._region:
-            share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes)
+            share = _TEXTS_SHARE * (len(self._fills) + 1) / len(self._parts.holes)
             is_useful = str.strip
-        for _ in writing:
+        for _ in passes:
             yield None
-            is_over = self._is_after(time.monotonic(), share) and any(is_useful(each.text) for each in found)
-            if is_over or self._is_late() or not found[0].text.startswith(self._parts.holes[number].starts_with):
+            is_over = self._is_after(time.monotonic(), share) and any(is_useful(branch.text) for branch in branches)
+            if is_over or self._is_late() or not branches[0].text.startswith(self._parts.holes[index].starts_with):
                 break
 
     def _prefill(
-        self, number: int, stack: ExitStack
+        self, index: int, stack: ExitStack
     ) -> Generator[None, None, tuple[Branch, list[int] | None, FimPrefixHandle, list[int]]]:
-        """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
+        """Prefills the prompt of a hole and its forced text; a shorter prompt if the whole would take too long.
 
-        Returns the text as far as it is given, the tokens of the hole's current text if it is reworked, and what was
-        written there before.
+        Returns a branch of the forced text, the tokens of the hole's current text if it is rewritten, the prefix
+        handle, and the output of the last request with this prompt.
         """
-        for reach in dict.fromkeys((self._choose_window(number), MIN_WINDOW)):
-            branch, text = self._begin(number, reach)
+        for window in dict.fromkeys((self._choose_window(index), MIN_WINDOW)):
+            branch, text = self._begin(index, window)
             ids = [*branch.prompt.ids, *branch.ids]
-            before = self._family.cached_continuation(branch.prompt.ids)
+            previous_ids = self._family.cached_continuation(branch.prompt.ids)
             context = stack.enter_context(closing(self._family.open(ids)))
-            share, short = (None, len(ids)) if reach is MIN_WINDOW else (_PREFILL_SHARE, self._prompts.short_tokens)
+            share, short = (None, len(ids)) if window is MIN_WINDOW else (_PREFILL_SHARE, self._prompts.short_tokens)
             if (yield from self._prefill_context(context, ids, share=share, short_tokens=short)):
                 break
             stack.pop_all().close()
-        return branch, text, context, before
+        return branch, text, context, previous_ids
 
-    def _choose_window(self, number: int) -> PromptWindow:
-        """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""
+    def _choose_window(self, index: int) -> PromptWindow:
+        """The largest window that can be prefilled in time, by the model's measured speed; else the quickest one."""
         unread: dict[PromptWindow, int] = {}
-        for reach in self._prompts.windows:
-            begun = self._begin(number, reach)[0]
-            ids = [*begun.prompt.ids, *begun.ids]
+        for window in self._prompts.windows:
+            branch = self._begin(index, window)[0]
+            ids = [*branch.prompt.ids, *branch.ids]
             if self._request.quick and not unread and not self._can_prefill(len(ids)):
-                self._family.prefill_when_idle(self._prompts.ids_to_prefill(self._parts, number))
-            unread[reach] = len(ids) - self._family.cached_tokens(ids)
-            if self._can_prefill(unread[reach]):
-                return reach
+                self._family.prefill_when_idle(self._prompts.ids_to_prefill(self._parts, index))
+            unread[window] = len(ids) - self._family.cached_tokens(ids)
+            if self._can_prefill(unread[window]):
+                return window
         return min(unread, key=unread.__getitem__)
 
     def _can_prefill(self, tokens: int) -> bool:
         ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
         return not self._is_after(ends_s, _PREFILL_SHARE)
 
-    def _begin(self, number: int, reach: PromptWindow) -> tuple[Branch, list[int] | None]:
-        hole = self._parts.holes[number]
-        prompt = self._prompts.build(self._parts, self._texts(), number, reach)
+    def _begin(self, index: int, window: PromptWindow) -> tuple[Branch, list[int] | None]:
+        hole = self._parts.holes[index]
+        prompt = self._prompts.build(self._parts, self._texts(), index, window)
         if query.is_rewritten(hole) and prompt.query is None:
             return Branch.from_existing(self._model.vocabulary, prompt, hole.text)
         return Branch.from_forced(self._model.vocabulary, prompt), None
 
     def _texts(self) -> list[str]:
-        filled = self._filled
-        return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
+        fills = self._fills
+        return [fills[index][0].texts[0] if index in fills else "" for index in range(len(self._parts.holes))]
 
     def _is_complete(self) -> bool:
         """Whether every hole has a text and there is time for more."""
-        return len(self._filled) == len(self._parts.holes) and not self._was_cut and not self._is_late()
+        return len(self._fills) == len(self._parts.holes) and not self._was_cut and not self._is_late()
 
-    def _draft(self, number: int | None = None, branch: Branch | None = None) -> Draft:
-        """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
-        known = {other: ((found[0].texts[0],), (found[0].canvas.confidence,)) for other, found in self._filled.items()}
-        nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        here = branch.token_texts(self._model.vocabulary) if branch else nothing
-        parts = [here if hole == number else known.get(hole, nothing) for hole in range(len(self._parts.holes))]
-        most = sum(map(query.max_new_tokens, self._parts.holes))
-        done = (len(branch.choices) if branch else 0) + sum(found[0].tokens for found in self._filled.values())
+    def _draft(self, current: int | None = None, branch: Branch | None = None) -> Draft:
+        """The state of the hole in progress (`current`), the texts of filled holes, and nothing in the others."""
+        filled = {index: ((fills[0].texts[0],), (fills[0].canvas.confidence,)) for index, fills in self._fills.items()}
+        empty: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
+        part = branch.token_texts(self._model.vocabulary) if branch else empty
+        parts = [part if index == current else filled.get(index, empty) for index in range(len(self._parts.holes))]
+        max_tokens = sum(map(query.max_new_tokens, self._parts.holes))
+        done = (len(branch.choices) if branch else 0) + sum(fills[0].tokens for fills in self._fills.values())
         return Draft(
             self._request.id,
-            min(done, most),
-            most,
+            min(done, max_tokens),
+            max_tokens,
             tuple(texts for texts, _ in parts),
-            tuple(sure for _, sure in parts),
+            tuple(confidences for _, confidences in parts),
         )
 
     def _common_region(self) -> Region | None:
@@ -323,20 +320,20 @@ class FimRun(RequestRun[FimEvent]):
         holes = self._parts.holes
         if len(holes) == 1 or self._prompts.uses_chat or any(map(query.is_rewritten, holes)):
             return None
-        kept = (hole.text for hole in holes if hole.strength == 0)
-        if sum(map(len, (*texts[1:-1], *kept))) > _MAX_REGION_CHARS:
+        pinned_texts = (hole.text for hole in holes if hole.strength == 0)
+        if sum(map(len, (*texts[1:-1], *pinned_texts))) > _MAX_REGION_CHARS:
             return None
         with suppress(RequestError):
             return Region(self._model, self._prompts, self._parts)
         return None
 
     def _holes_with_alternatives(self) -> list[int]:
-        """The holes with several texts, the least sure first."""
-        several = [number for number, found in self._filled.items() if found[1:]]
-        return sorted(several, key=lambda number: self._filled[number][0].score)
+        """The holes with several texts, the least confident first."""
+        several = [index for index, fills in self._fills.items() if fills[1:]]
+        return sorted(several, key=lambda index: self._fills[index][0].score)
 
     def _rerank(self, region: Region) -> Iterator[FimEvent | None]:
-        """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
+        """Puts those texts first that make the region likeliest, hole by hole, the least confident first."""
         ids = region.prompt.ids
         if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
             return
@@ -344,33 +341,31 @@ class FimRun(RequestRun[FimEvent]):
             if not (yield from self._prefill_context(context, ids, share=_PREFILL_SHARE, short_tokens=0)):
                 return
             decoder = Decoder(self._model, context, 0, None)
-            left = _MAX_RERANK_TOKENS
-            for number in self._holes_with_alternatives():
+            remaining_tokens = _MAX_RERANK_TOKENS
+            for index in self._holes_with_alternatives():
                 if self._is_complete():
-                    tokens = region.unread_tokens(number, self._texts(), len(self._filled[number]))
-                    if tokens <= left and self._can_prefill(tokens):
-                        left -= tokens
-                        yield from self._rank_by_region(number, region, decoder)
+                    tokens = region.unread_tokens(index, self._texts(), len(self._fills[index]))
+                    if tokens <= remaining_tokens and self._can_prefill(tokens):
+                        remaining_tokens -= tokens
+                        yield from self._rank_by_region(index, region, decoder)
             self._counters.steps += decoder.passes
 
-    def _rank_by_region(self, number: int, region: Region, decoder: Decoder) -> Iterator[FimEvent | None]:
-        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless one is clearly
-        likelier.
-        """
+    def _rank_by_region(self, index: int, region: Region, decoder: Decoder) -> Iterator[FimEvent | None]:
+        """Sorts the texts of a hole by the likelihood of the region with each. The first has a margin."""
         texts = self._texts()
-        sums = dict[tuple[str, ...], float]()
+        scores = dict[tuple[str, ...], float]()
 
         def is_nearly_late() -> bool:
             """Whether another pass could miss the deadline."""
             return self._is_after(time.monotonic(), _RERANK_SHARE)
 
-        for each in list(self._filled[number]):
-            fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
-            found = yield from region.log_likelihood(decoder, fills, is_nearly_late)
-            if found is None or not self._is_complete():
+        for fill in list(self._fills[index]):
+            fills = [*texts[:index], *fill.texts, *texts[index + 1 :]]
+            logprob = yield from region.log_likelihood(decoder, fills, is_nearly_late)
+            if logprob is None or not self._is_complete():
                 return
-            sums[each.texts] = found if sums else found + _RERANK_MARGIN_NATS
-        self._filled[number].sort(key=lambda each: (results.flaws(each), -sums[each.texts]))
+            scores[fill.texts] = logprob if scores else logprob + _RERANK_MARGIN_NATS
+        self._fills[index].sort(key=lambda fill: (results.flaws(fill), -scores[fill.texts]))
         yield self._draft() if self._request.drafts else None
 
 

@@ -1,4 +1,4 @@
-"""A question about one hole for a server of any interface: the surrounding text, cut to the model's context."""
+"""What a server of any API needs for one hole: the text around it, cut to the model's context length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,19 +7,19 @@ from inference.engine import text_window
 from inference.messages import Hole, HoleKind, Snippet
 
 CHARACTERS_PER_TOKEN = 3
-"""A low estimate: the server's tokens are unknown here."""
+"""A low estimate: the server's tokenizer is unknown here."""
 _PREFIX_TOKENS = 3_000
 _SUFFIX_TOKENS = 1_000
 CONTEXT_TOKENS = 2_048
-"""How much text of other files to show, if there is a place for it."""
+"""The most tokens of text from other files."""
 _MIN_SHARE = 1 / 16
 _RESERVED_TOKENS = 256
-"""Room for more than the texts: a model's own tokens, and in a conversation the words around them."""
+"""For the model's control tokens and, in a chat, the words around the texts."""
 _REWRITE_FACTOR = 1.5
-"""How much longer a rewritten text may become."""
+"""How many times as long as the original a rewritten text may be."""
 
 _MAX_TOKENS_BY_KIND = {HoleKind.EXPRESSION: 48, HoleKind.ARGUMENTS: 48, HoleKind.LINE: 64}
-_ROOM_OF_A_LINE, _ROOM_OF_SEVERAL = 64, 320
+_MAX_LINE_TOKENS, _MAX_BLOCK_TOKENS = 64, 320
 """The most tokens of a fill, by the kind of its hole, or else by whether it has one line."""
 
 
@@ -48,69 +48,69 @@ class Windows:
     share: float = 1.0
 
     def smaller(self) -> "Windows | None":
-        """Half of it, for a server that rejects this as too long; None if that would be next to nothing."""
+        """Returns windows half as large, for a server that rejects these as too long; None below the minimum."""
         return replace(self, share=self.share / 2) if self.share > _MIN_SHARE else None
 
-    def crop(self, before: str, after: str, answer_tokens: int, controls: Sequence[str]) -> tuple[str, str]:
-        """The text around a hole, cut at line ends, without `controls`. `answer_tokens` is what else needs room."""
+    def crop(self, prefix: str, suffix: str, answer_tokens: int, control_tokens: Sequence[str]) -> tuple[str, str]:
+        """Returns the prefix and suffix that fit beside `answer_tokens`, cut at line ends and at `control_tokens`."""
         share = self.share * self._fitting_share(answer_tokens)
-        prefix = _last_lines(before, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
-        suffix = text_window.first_lines(after, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
-        for token in controls:
+        prefix = _last_lines(prefix, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
+        suffix = text_window.first_lines(suffix, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
+        for token in control_tokens:
             prefix = prefix.rpartition(token)[2]
             suffix = suffix.partition(token)[0]
         return prefix, suffix
 
-    def fit_snippets(self, snippets: Sequence[Snippet], taken_tokens: int) -> tuple[Snippet, ...]:
-        """The texts of other files that fit beside this many tokens, most useful first."""
-        left = int(CONTEXT_TOKENS * self.share)
+    def fit_snippets(self, snippets: Sequence[Snippet], used_tokens: int) -> tuple[Snippet, ...]:
+        """The snippets of other files that fit beside this many tokens, most useful first."""
+        remaining_tokens = int(CONTEXT_TOKENS * self.share)
         if self.context_tokens is not None:
-            left = min(left, self.context_tokens - taken_tokens - _RESERVED_TOKENS)
-        return fit_snippets(snippets, left)
+            remaining_tokens = min(remaining_tokens, self.context_tokens - used_tokens - _RESERVED_TOKENS)
+        return fit_snippets(snippets, remaining_tokens)
 
     def _fitting_share(self, answer_tokens: int) -> float:
         """The share of the usual windows that fits a server with a small context."""
         if self.context_tokens is None:
             return 1.0
-        left = self.context_tokens - answer_tokens - _RESERVED_TOKENS
-        return min(1.0, max(_MIN_SHARE, left / (_PREFIX_TOKENS + _SUFFIX_TOKENS)))
+        remaining_tokens = self.context_tokens - answer_tokens - _RESERVED_TOKENS
+        return min(1.0, max(_MIN_SHARE, remaining_tokens / (_PREFIX_TOKENS + _SUFFIX_TOKENS)))
 
 
-def fit_snippets(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
-    """The first snippets that fit into `most` tokens together; of the one that does not, the whole lines that do."""
-    found = list[Snippet]()
+def fit_snippets(snippets: Sequence[Snippet], remaining_tokens: int) -> tuple[Snippet, ...]:
+    """The first snippets that fit into so many tokens together; of the next one, the whole lines that fit."""
+    fitting = list[Snippet]()
     for snippet in snippets:
-        most -= estimate_tokens(snippet.path)
-        text = text_window.first_lines(snippet.text, max(most, 0) * CHARACTERS_PER_TOKEN)
-        most -= estimate_tokens(snippet.text)
-        found += [Snippet(snippet.path, text)] if "\n" in text or most >= 0 else []
-        if most <= 0:
+        remaining_tokens -= estimate_tokens(snippet.path)
+        text = text_window.first_lines(snippet.text, max(remaining_tokens, 0) * CHARACTERS_PER_TOKEN)
+        remaining_tokens -= estimate_tokens(snippet.text)
+        fitting += [Snippet(snippet.path, text)] if "\n" in text or remaining_tokens >= 0 else []
+        if remaining_tokens <= 0:
             break
-    return tuple(found)
+    return tuple(fitting)
 
 
 def estimate_tokens(text: str) -> int:
-    """The usual limit for a text in tokens."""
+    """How many tokens a text has at most, usually."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def max_new_tokens(hole: Hole) -> int:
-    """The most tokens of a fill; one that replaces a text has room for that text and more."""
+    """The most tokens of a fill. One that replaces a text may be somewhat longer than that."""
     if hole.max_tokens:
         return hole.max_tokens
-    most = _MAX_TOKENS_BY_KIND.get(hole.kind, _ROOM_OF_A_LINE if hole.single_line else _ROOM_OF_SEVERAL)
-    return max(most, int(estimate_tokens(hole.text) * _REWRITE_FACTOR)) if is_rewritten(hole) else most
+    limit = _MAX_TOKENS_BY_KIND.get(hole.kind, _MAX_LINE_TOKENS if hole.single_line else _MAX_BLOCK_TOKENS)
+    return max(limit, int(estimate_tokens(hole.text) * _REWRITE_FACTOR)) if is_rewritten(hole) else limit
 
 
 def is_rewritten(hole: Hole) -> bool:
-    """Whether the fill replaces the hole's current text: a partial fill would lose the rest."""
+    """Whether the fill replaces the hole's current text, so that a partial fill would lose the rest."""
     return bool(hole.text) and 0.0 < hole.strength < 1.0
 
 
-def _last_lines(text: str, most: int) -> str:
-    """The last lines of a text, at most this many characters; less than one line if that is too long."""
-    if len(text) <= most:
+def _last_lines(text: str, max_chars: int) -> str:
+    """The last lines of a text, at most this many characters; part of the last line if that is longer."""
+    if len(text) <= max_chars:
         return text
-    cut = text[len(text) - most :]
+    cut = text[len(text) - max_chars :]
     line_end = cut.find("\n")
     return cut[line_end + 1 :] if 0 <= line_end < len(cut) - 1 else cut
