@@ -27,6 +27,12 @@ _COMMENT = re.compile(r"#(?![\w!])")
 """A line that begins so belongs to what follows; C's directives stand outside of any block."""
 _COMMENT_LINE = re.compile(r"^\s*(?:#(?![\w!\[])|//|/\*|\*\s|--\s|;;|%\s|<!--)|(?:\s#|[;{}),]\s*//|\s/\*)\s")
 
+CONTROL_TOKEN = re.compile(
+    r"<\|\w[\w-]*\|>|<｜[^｜\n]{1,30}｜>|<\[(?:fim-|begin▁|end▁|PAD▁|SEP▁)[\w▁-]*\]>"
+    r"|<(?:fim_(?:prefix|suffix|middle|pad)|file_sep|start_of_turn|end_of_turn)>"
+)
+"""A token that some family of models has for prompts. Hardly any code holds one."""
+
 Brackets = Callable[[str], Iterable[tuple[int, str]]]
 """Each bracket of a text outside strings and comments, with its offset."""
 

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Self
 
 from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
-from inference.ending import Ending, lexical_brackets
+from inference.ending import CONTROL_TOKEN, Ending, lexical_brackets
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.holes import Span
@@ -177,6 +177,7 @@ def unseen_in(text: str) -> set[str]:
 _AROUND_CHARACTERS = 4000
 """Read at most this much of the text on either side: a file may be a single line."""
 _BROKEN = "\ufffd"
+_JSON_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//|/\*)')
 """A decoder writes this for bytes that form no character."""
 _TRIPLE_QUOTES = ('"""', "'''")
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
@@ -397,7 +398,7 @@ class FillPostprocessor:
         fill = plain_line_ends(fill)
         if _BROKEN in fill or not fill.startswith(around.starts_with):
             return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_BEGUN
-        fill = trim_start(around, fill)
+        fill = trim_start(around, self._without_foreign_signs(fill))
         if around.span.single_line:
             fill = fill.partition("\n")[0]
         if _is_empty(around, fill):
@@ -425,6 +426,21 @@ class FillPostprocessor:
         if self._known is None or self._known[0] != span:
             self._known = span, look_around(self._source, span, self._view)
         return self._known[1]
+
+    def _without_foreign_signs(self, fill: str) -> str:
+        """`fill` up to the line with a token of some model's prompts, and without comments in JSON, where the file has
+        none of these.
+        """
+        tokens = (match for match in CONTROL_TOKEN.finditer(fill) if match[0] not in self._source.text)
+        if token := next(tokens, None):
+            fill = fill[: fill.rfind("\n", 0, token.start()) + 1].rstrip()
+        comment = next((match for match in _JSON_COMMENT.finditer(fill) if match[1]), None)
+        return fill[: comment.start()].rstrip() if comment and self._is_plain_json else fill
+
+    @cached_property
+    def _is_plain_json(self) -> bool:
+        text = self._source.text
+        return self._source.language_id == "json" and not any(match[1] for match in _JSON_COMMENT.finditer(text))
 
     def _inside(self, around: HoleSurroundings, fill: str) -> str:
         """`fill` up to the point where it would end something opened before it: brackets or a string."""

@@ -13,7 +13,6 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import h11
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -34,13 +33,16 @@ from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
     Completion,
+    FimInput,
     Form,
     LlamaInfillRequest,
     MistralFimRequest,
+    OllamaGenerateRequest,
     OpenAiCompletionRequest,
     TextSoFar,
     budget_of,
     document_of,
+    form_in,
     hole_of,
     place_of,
 )
@@ -147,11 +149,17 @@ class Endpoint:
         """The application. It loads the model when it begins to serve."""
         forms: dict[str, type[Form]] = {
             "/infill": LlamaInfillRequest,
+            "/completion": LlamaInfillRequest,
             "/v1/completions": OpenAiCompletionRequest,
             "/v1/fim/completions": MistralFimRequest,
+            "/api/generate": OllamaGenerateRequest,
         }
         fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
-        others = [Route("/v1/models", self._models), Route("/health", self._health)]
+        others = [
+            Route("/v1/models", self._models),
+            Route("/api/tags", self._tags),
+            Route("/health", self._health),
+        ]
         kinds: tuple[type[Exception], ...] = (WorkerError, HTTPException, ClientDisconnect, Exception)
         return Starlette(
             routes=[*fills, *others],
@@ -176,6 +184,10 @@ class Endpoint:
         model = {"id": await self._model(HEALTH_MS), "object": "model", "created": 0, "owned_by": "infill-ls"}
         return JSONResponse({"object": "list", "data": [model]})
 
+    async def _tags(self, _: Request) -> Response:
+        name = await self._model(HEALTH_MS)
+        return JSONResponse({"models": [{"name": name, "model": name, "size": 0, "digest": "", "details": {}}]})
+
     async def _model(self, limit_ms: int) -> str:
         """The model's name once it is loaded. Raises WorkerError; HTTPException if it is only the embedded one."""
         await self._client.load(Deadline(limit_ms))
@@ -190,34 +202,36 @@ class Endpoint:
 
     async def _fill(self, kind: type[Form], request: Request) -> Response:
         try:
-            form = msgspec.json.decode(await _body(request), type=kind)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            form = form_in(await _body(request), kind)
+        except (RecursionError, ValueError) as error:
             raise HTTPException(400, f"this is no request of this form: {error}") from error
         return await _unless_gone(request, self._answer(form, _client_of(request)))
 
     async def _answer(self, form: Form, client: str) -> Response:
-        model = await self._model(self._settings.deadline_ms.invoked)
-        if form.wanted_tokens == 0:  # llama.vim lets other files be read ahead
-            return JSONResponse(form.whole(Completion("", 0.0, is_cut=True), model))
-        events = self._events(form, client)
-        event = await anext(events)
-        if form.stream:
-            return StreamingResponse(_stream(form, event, events, model), media_type="text/event-stream")
-        while not isinstance(event, Completion):
-            event = await anext(events)
-        return JSONResponse(form.whole(event, model))
-
-    async def _events(self, form: Form, client: str) -> AsyncGenerator[str | Completion, None]:
-        """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerError."""
         try:
             place = place_of(form, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
+        model = await self._model(self._settings.deadline_ms.invoked)
+        is_empty = not (place.path or place.before.strip() or place.after.strip())
+        if form.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
+            return JSONResponse(form.whole(Completion("", 0.0, is_cut=not is_empty), model))
+        events = self._events(form, place, client)
+        event = await anext(events)
+        if form.stream:
+            media_type = "application/x-ndjson" if form.event.startswith("{") else "text/event-stream"
+            return StreamingResponse(_stream(form, event, events, model), media_type=media_type)
+        while not isinstance(event, Completion):
+            event = await anext(events)
+        return JSONResponse(form.whole(event, model))
+
+    async def _events(self, form: Form, place: FimInput, client: str) -> AsyncGenerator[str | Completion, None]:
+        """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""
         snapshot = await asyncio.to_thread(document_of(place).snapshot)
         status = self._client.last_status
         writes_on = status is not None and status.token_ms > 0
         budget = budget_of(form, self._settings, client)
-        span = hole_of(form, place)
+        span = hole_of(form, place, snapshot)
         reader = DraftReader(snapshot, [span])
         text = TextSoFar(form.stops)
         tokens = 0
@@ -261,15 +275,15 @@ class Endpoint:
 async def _stream(
     form: Form, event: str | Completion, events: AsyncGenerator[str | Completion, None], model: str
 ) -> AsyncIterator[str]:
-    """The server-sent events."""
+    """The events, each with its JSON."""
     async with aclosing(events):
         try:
             while not isinstance(event, Completion):
-                yield _sent(form.part(event, model))
+                yield form.event.format(json.dumps(form.part(event, model)))
                 event = await anext(events)
-            yield _sent(form.end(event, model))
+            yield form.event.format(json.dumps(form.end(event, model)))
         except WorkerError as failure:
-            yield _sent(_error(_STATUS.get(failure.code, 503), str(failure)))
+            yield form.event.format(json.dumps(_error(_STATUS.get(failure.code, 503), str(failure))))
         yield form.last_line
 
 
@@ -277,10 +291,6 @@ def _client_of(request: Request) -> str:
     """Tells the plugins of a machine apart, which may open a new connection for each request."""
     host = request.client.host if request.client else ""
     return f"{host} {request.headers.get('user-agent', '')[:_LONGEST_AGENT]}"
-
-
-def _sent(event: dict[str, Any]) -> str:
-    return f"data: {json.dumps(event)}\n\n"
 
 
 async def _body(request: Request) -> bytes:
@@ -325,7 +335,9 @@ async def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, WorkerError):
         return _refused(_STATUS.get(error.code, 503), str(error))
     if isinstance(error, HTTPException):
-        return _refused(error.status_code, error.detail)
+        paths = ", ".join(route.path for route in request.app.routes)
+        is_unknown = error.status_code == 404
+        return _refused(error.status_code, f"there is no such path; there are {paths}" if is_unknown else error.detail)
     if not isinstance(error, ClientDisconnect):
         log.error("a request failed: %s", traceback_of(error))
     return _refused(500, "the endpoint failed, which is a fault of infill-ls; its log says where")

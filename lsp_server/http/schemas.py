@@ -3,27 +3,34 @@
 What a form has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
 """
 
+import json
 import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Meta, Struct, field
 
+from inference.ending import CONTROL_TOKEN
 from inference.messages import HoleKind, Snippet, Stats
 from inference.models.fim_tokens import TABLE
-from lsp_server.documents.document import Document
+from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.holes import Span
+from lsp_server.holes import Span, hole_at_cursor
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.lines import is_alone
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
 _SPACE = "▁"
+_FIM_TOKEN = re.compile(r"<\|?\w+[_-](prefix|suffix|middle)\|?>")
+"""A token of a family that is not in the table."""
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
 _HELD_LINES = 2
@@ -58,6 +65,10 @@ class _Form(Struct, frozen=True):
     stream: bool = False
     last_line: ClassVar[str] = ""
     """Ends a stream."""
+    event: ClassVar[str] = "data: {}\n\n"
+    """An event of a stream, around its JSON."""
+    texts: ClassVar[tuple[str, ...]] = ("prompt",)
+    """The fields of which a request has at least one."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -72,7 +83,11 @@ class _Extra(Struct, frozen=True):
 
 
 class LlamaInfillRequest(_Form, frozen=True):
-    """`/infill` of llama.cpp. `prompt` is what stands before the cursor on its line."""
+    """`/infill` of llama.cpp: `prompt` is what stands before the cursor on its line; and its `/completion`, without the
+    other texts: `prompt` is one in a family's own tokens.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("input_prefix", "input_suffix", "prompt")
 
     input_prefix: str = ""
     input_suffix: str = ""
@@ -126,7 +141,6 @@ class OpenAiCompletionRequest(_Form, frozen=True):
     prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
     suffix: str | None = None
     wanted_tokens: int | None = field(name="max_tokens", default=None)
-    n: Annotated[int, Meta(ge=1, le=1)] | None = None
     last_line: ClassVar[str] = "data: [DONE]\n\n"
 
     def place(self) -> FimInput:
@@ -164,7 +178,74 @@ class MistralFimRequest(OpenAiCompletionRequest, frozen=True):
         return self._ended(self._answer(message, model, "chat.completion"), written)
 
 
-Form = LlamaInfillRequest | OpenAiCompletionRequest
+class _OllamaOptions(Struct, frozen=True):
+    wanted_tokens: int | None = field(name="num_predict", default=None)
+    stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
+
+
+class OllamaGenerateRequest(Struct, frozen=True):
+    """`/api/generate` of Ollama, with `suffix`, or with a prompt that holds a family's own tokens."""
+
+    prompt: str
+    suffix: str = ""
+    stream: bool = True
+    options: _OllamaOptions = _OllamaOptions()
+    last_line: ClassVar[str] = ""
+    event: ClassVar[str] = "{}\n"
+    texts: ClassVar[tuple[str, ...]] = ("prompt",)
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        return self.options.wanted_tokens
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return _Form(self.options.stop).stops
+
+    def place(self) -> FimInput:
+        return (None if self.suffix else taken_apart(self.prompt)) or FimInput(self.prompt, self.suffix)
+
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return {"model": model, "created_at": datetime.now(UTC).isoformat(), "response": text, "done": False}
+
+    def end(self, written: Completion, model: str) -> dict[str, Any]:
+        return {**self.whole(written, model), "response": ""}
+
+    def whole(self, written: Completion, model: str) -> dict[str, Any]:
+        read_ms, stats = written.stats.encode_ms, written.stats
+        counts = {"prompt_eval_count": stats.prefix_tokens, "eval_count": written.tokens}
+        ms = {"total": written.ms, "load": 0, "prompt_eval": read_ms, "eval": max(written.ms - read_ms, 0)}
+        durations = {f"{name}_duration": int(1e6 * duration_ms) for name, duration_ms in ms.items()}
+        done = {"done": True, "done_reason": "length" if written.is_cut else "stop"}
+        return {**self.part(written.text, model), **done, **durations, **counts}
+
+
+Form = LlamaInfillRequest | OpenAiCompletionRequest | OllamaGenerateRequest
+_Kind = TypeVar("_Kind", bound=Form)
+
+
+def form_in(body: bytes, kind: type[_Kind]) -> _Kind:
+    """The request that a body holds. Plugins write null for what they leave out, whole numbers as floats, and half a
+    character where they cut a text. Raises ValueError, RecursionError.
+    """
+    fields = _plain(json.loads(body))
+    form = msgspec.convert(fields, kind)
+    if fields.keys().isdisjoint(kind.texts):
+        raise ValueError(f"it has none of the fields {', '.join(kind.texts)}")
+    return form
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="ignore").decode()
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_plain(item) for item in value]
+        case dict():
+            return {_plain(name): _plain(item) for name, item in value.items() if item is not None}
+    return value
 
 
 def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
@@ -194,8 +275,18 @@ def taken_apart(prompt: str) -> FimInput | None:
         path = snippets.pop().path if snippets else ""
         if snippets and tokens.names_file_inside:
             path, _, before = before.partition("\n")
-        return FimInput(before + given, after, path, tuple(snippets))
-    return None
+        return FimInput(before + _begun(given), after, path, tuple(snippets))
+    matches = list(_FIM_TOKEN.finditer(prompt))
+    if sorted(match[1] for match in matches) != ["middle", "prefix", "suffix"]:
+        return None
+    stops = [*(match.start() for match in matches[1:]), len(prompt)]
+    parts = {match[1]: prompt[match.end() : end] for match, end in zip(matches, stops, strict=True)}
+    return FimInput(parts["prefix"] + _begun(parts["middle"]), parts["suffix"])
+
+
+def _begun(answer: str) -> str:
+    """The begun answer of a prompt, without what a chat template puts around the prompt."""
+    return CONTROL_TOKEN.split(answer, maxsplit=1)[0]
 
 
 def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
@@ -206,8 +297,12 @@ def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str
 
 
 def place_of(form: Form, settings: Settings) -> FimInput:
-    """Where the form wants a text, without secret files. Raises ValueError if it wants one in such a file."""
+    """Where the form wants a text, without secret files. Raises ValueError if it wants one in such a file, or if its
+    prompt cannot be read.
+    """
     place = form.place()
+    if CONTROL_TOKEN.match(place.before):
+        raise ValueError("the prompt is in tokens of an unknown form; send the text before the cursor and the suffix")
     if is_secret(place.path, settings):
         raise ValueError("files like this one may hold secrets and are never sent to a model")
     return replace(place, context=tuple(each for each in place.context if not is_secret(each.path, settings)))
@@ -219,11 +314,15 @@ def document_of(place: FimInput) -> Document:
     return Document(uri, language_of(place.path), 0, place.before + place.after)
 
 
-def hole_of(form: Form, place: FimInput) -> Span:
-    """The hole in the document: as many lines as the form allows, or one where code follows on the line."""
+def hole_of(form: Form, place: FimInput, snapshot: Snapshot) -> Span:
+    """The hole in the document: as many lines as the form allows, or one where code follows on the line. Plugins leave
+    out the indentation of a blank line.
+    """
     start = len(place.before)
     single_line = bool(place.after.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(form.stops)
-    return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
+    at_cursor = hole_at_cursor(snapshot, start) if is_alone(snapshot.text, start, start) else None
+    indent = at_cursor.starts_with if at_cursor else ""
+    return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, indent, single_line=single_line)
 
 
 def budget_of(form: Form, settings: Settings, client: str) -> FillBudget:

@@ -76,6 +76,16 @@ MINUET = {
 """What minuet's `openai_fim_compatible` sends."""
 
 
+OLLAMA = {
+    "model": "qwen2.5-coder:0.5b",
+    "prompt": BEFORE + LINE,
+    "suffix": AFTER,
+    "options": {"num_predict": 40, "temperature": 0.01, "stop": None},
+    "keep_alive": 1800,
+}
+"""What plugins for Ollama send to `/api/generate`."""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def relay(runtime_folder: Path) -> AsyncIterator[Relay]:
     """In front of the worker of a small model that fills the middle, loaded."""
@@ -118,6 +128,8 @@ async def test_llama_vim_is_answered(http: httpx2.AsyncClient, relay: Relay) -> 
 def text_of(answer: dict[str, Any]) -> str:
     """The text of an answer, or of a part of a stream, in any of the forms."""
     choice = answer["choices"][0] if "choices" in answer else answer
+    if "response" in choice:
+        return choice["response"]
     return choice["text"] if "text" in choice else choice.get("message", choice.get("delta", choice))["content"]
 
 
@@ -128,8 +140,10 @@ async def test_all_forms_get_the_same_text(http: httpx2.AsyncClient, relay: Rela
         await http.post("/v1/completions", json=bare),
         await http.post("/v1/fim/completions", json=bare),
         await http.post("/v1/completions", json={**ZED, "max_tokens": 40}),
+        await http.post("/completion", json={"prompt": ZED["prompt"], "n_predict": 40}),
+        await http.post("/api/generate", json={**OLLAMA, "stream": False}),
     ]
-    assert {around(each) for each in relay.requests[-4:]} == {(BEFORE + LINE, AFTER)}
+    assert {around(each) for each in relay.requests[-len(replies) :]} == {(BEFORE + LINE, AFTER)}
     (text,) = {text_of(reply.json()) for reply in replies}
     assert text
 
@@ -152,6 +166,25 @@ async def test_a_stream_adds_up_to_the_whole_text(http: httpx2.AsyncClient, path
         assert parts[-1]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"]
 
 
+async def test_ollamas_stream_adds_up_to_the_whole_text(http: httpx2.AsyncClient) -> None:
+    asked = {**OLLAMA, "prompt": POINT}
+    whole = (await http.post("/api/generate", json={**asked, "stream": False})).json()
+    reply = await http.post("/api/generate", json=asked)
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    parts = [json.loads(line) for line in reply.text.splitlines()]
+    assert "".join(map(text_of, parts)) == text_of(whole)
+    assert [part["done"] for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert whole["done_reason"] == parts[-1]["done_reason"] and whole["eval_count"] > 0
+    (model,) = (await http.get("/api/tags")).json()["models"]
+    assert model["name"] == whole["model"] == str(FIM)
+
+
+async def test_an_empty_file_without_a_name_gets_nothing(http: httpx2.AsyncClient, relay: Relay) -> None:
+    count = len(relay.requests)
+    reply = await http.post("/infill", json={**LLAMA_VIM, "input_prefix": "\n", "input_suffix": "\n", "prompt": ""})
+    assert reply.json()["content"] == "" and len(relay.requests) == count
+
+
 async def test_the_openai_package_is_served(endpoint: Listening) -> None:
     from openai import AsyncOpenAI, BadRequestError
 
@@ -163,8 +196,11 @@ async def test_the_openai_package_is_served(endpoint: Listening) -> None:
         stream = await openai.completions.create(**asked, stream=True)
         assert "".join([part.choices[0].text async for part in stream]) == whole.choices[0].text != ""
         assert whole.usage is not None and whole.usage.completion_tokens <= 40
-        with pytest.raises(BadRequestError, match="n"):
-            await openai.completions.create(**asked, n=3)
+        assert [choice.text for choice in (await openai.completions.create(**asked, n=2)).choices] == [
+            whole.choices[0].text
+        ]
+        with pytest.raises(BadRequestError, match="max_tokens"):
+            await openai.completions.create(**asked | {"max_tokens": "many"})
 
 
 async def test_a_stop_ends_the_text(http: httpx2.AsyncClient) -> None:
@@ -256,7 +292,8 @@ async def test_it_ends_quietly_while_the_model_loads() -> None:
     with short_folder() as folder:
         endpoint = await Listening.start(Path(folder), "--http", "0", *FLAGS)
         async with endpoint.http() as http:
-            assert (await http.get("/nothing")).status_code == 404
+            unknown = await http.get("/nothing")
+            assert unknown.status_code == 404 and "/infill" in unknown.json()["error"]["message"]
         assert await endpoint.stop() == ""
 
 

@@ -8,15 +8,19 @@ from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
 from lsp_server.http.schemas import (
     FimInput,
+    Form,
     LlamaInfillRequest,
+    OllamaGenerateRequest,
     OpenAiCompletionRequest,
     TextSoFar,
     budget_of,
     document_of,
+    form_in,
     hole_of,
     place_of,
     taken_apart,
 )
+from lsp_server.holes import Span
 from lsp_server.settings.schema import Settings
 
 BEFORE = "def add(a, b):\n    ret"
@@ -53,8 +57,12 @@ def asked(**fields: object) -> LlamaInfillRequest:
 
 
 def asks_for_a_line(**fields: object) -> bool:
-    form = asked(**fields)
-    return hole_of(form, form.place()).single_line
+    return hole_in(asked(**fields)).single_line
+
+
+def hole_in(form: Form) -> Span:
+    place = form.place()
+    return hole_of(form, place, document_of(place).snapshot())
 
 
 def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
@@ -91,10 +99,62 @@ def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
 
 
 @pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00\ud83d", b"\xed\xa0\xbd"])
-def test_a_body_with_half_a_character_is_refused(half: bytes) -> None:
-    for field in ("input_prefix", "prompt"):
-        with pytest.raises(ValueError):
-            msgspec.json.decode(b'{"%b": "x = \'%b\'"}' % (field.encode(), half), type=LlamaInfillRequest)
+def test_half_a_character_is_left_out(half: bytes) -> None:
+    body = b'{"input_prefix": "x = \'%b", "input_suffix": "%b\'"}' % (half, half)
+    assert form_in(body, LlamaInfillRequest).place() == FimInput("x = '", "'")
+
+
+def test_null_and_whole_floats_are_read() -> None:
+    body = b'{"prompt": "x", "suffix": null, "max_tokens": 64.0, "n": 2, "stop": null, "stream": null}'
+    assert form_in(body, OpenAiCompletionRequest) == OpenAiCompletionRequest(prompt="x", wanted_tokens=64)
+    body = b'{"input_prefix": "x", "prompt": null, "input_extra": [{"text": "y", "filename": null}], "n_predict": 8.0}'
+    assert form_in(body, LlamaInfillRequest) == asked(input_prefix="x", input_extra=[{"text": "y"}], n_predict=8)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"prompt": null}', b'{"message": "x"}', b"1", b'{"prompt": 1.5}'])
+@pytest.mark.parametrize("kind", [LlamaInfillRequest, OpenAiCompletionRequest, OllamaGenerateRequest])
+def test_a_body_without_a_text_is_refused(body: bytes, kind: type[Form]) -> None:
+    with pytest.raises(ValueError):
+        form_in(body, kind)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<|code_prefix|>{0}<|code_suffix|>{1}<|code_middle|>",
+        "<|code_suffix|>{1}<|code_prefix|>{0}<|code_middle|>",
+        "<fill-prefix>{0}<fill-suffix>{1}<fill-middle>",
+        "<|im_start|>user\n<|fim_prefix|>{0}<|fim_suffix|>{1}<|fim_middle|><|im_end|>\n<|im_start|>assistant\n",
+        "<|user|>\n<|code_prefix|>{0}<|code_suffix|>{1}<|code_middle|><|assistant|>\n",
+        "<start_of_turn>user\n<|fim_prefix|>{0}<|fim_suffix|>{1}<|fim_middle|><end_of_turn>\n<start_of_turn>model\n",
+    ],
+)
+def test_other_prompts_are_taken_apart(prompt: str) -> None:
+    assert taken_apart(prompt.format(BEFORE, AFTER)) == FimInput(BEFORE, AFTER)
+
+
+@pytest.mark.parametrize("prompt", ["<|im_start|>user\nHello", "<|code_prefix|>x = ", "<|begin|>x<|hole|>y<|end|>"])
+def test_a_prompt_of_an_unknown_form_is_refused(prompt: str) -> None:
+    with pytest.raises(ValueError, match="unknown form"):
+        place_of(OpenAiCompletionRequest(prompt=prompt), Settings())
+
+
+LOOP = "int f(int n) {\n    while (n) {\n        n--;\n", "\n    }\n    return n;\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "indent"),
+    [
+        (*LOOP, "        "),
+        ("def f(xs):\n    for x in xs:\n", "\n    return xs\n", "        "),
+        ("def f(xs):\n    s = 0\n", "\n    return s\n", "    "),
+        ("for f in *; do\n  a\n", "\ndone\n", "  "),
+        ("def f(xs):\n    return xs\n\n\n", "\n\ndef g():\n    pass\n", ""),
+    ],
+)
+def test_a_blank_line_gets_the_indentation_of_its_block(before: str, after: str, indent: str) -> None:
+    """llama.vim sends a line of white space as an empty prompt."""
+    assert hole_in(asked(input_prefix=before, input_suffix=after, prompt="", n_indent=0)).starts_with == indent
 
 
 WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
