@@ -6,6 +6,7 @@ import pytest
 from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
+from lsp_server.holes import Span
 from lsp_server.http.schemas import (
     FimInput,
     Form,
@@ -20,7 +21,6 @@ from lsp_server.http.schemas import (
     place_of,
     taken_apart,
 )
-from lsp_server.holes import Span
 from lsp_server.settings.schema import Settings
 
 BEFORE = "def add(a, b):\n    ret"
