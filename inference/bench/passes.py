@@ -3,21 +3,18 @@
 Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that --peer names with the
 same file, and asks all in turns, line by line, with the servers that --url names, such as `infill-ls serve --http`. Its
 last line of output is one JSON object; compare ratios, not machines.
-
-With --edits KIND it asks for the lines around each hole instead, as of an edit model: with the lines as they are as the
-draft, and without. The servers write as many tokens behind the same prompt.
 """
 
 import argparse
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 import psutil
 import torch
@@ -26,9 +23,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, loaded, posi
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine import Engine
-from inference.engine.next_edit.edit_model import NextEditRewriteRun
-from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
-from inference.models import edit_prompts
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models.family import FimAdapter
 from inference.serving.startup import release_memory
 
@@ -71,8 +66,6 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             stack.callback(peers[-1].stop)
         loads_s = [peer.wait() for peer in peers]
         urls = [*(peer.url for peer in peers), *args.url]
-        if args.edits:
-            return load | {"regions": len(tasks), **_rewrites(engine, args.edits, tasks, urls)}
         fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
         ours, *theirs = _fill_all(tasks, fillers)
         peers_info = [
@@ -145,66 +138,16 @@ def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
 
 
 def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
-    return _server_timing(url, "infill", task.for_llama(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True})
-
-
-def _server_timing(url: str, path: str, body: dict[str, Any]) -> FillTiming:
-    """What a server says of its times when it is asked. Raises BenchError."""
+    """What a server says of its times. Raises BenchError."""
     began = time.perf_counter()
-    timings = post_to_llama(url, path, body, _TIMEOUT_S).get("timings")
+    body = task.for_llama(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True}
+    timings = post_to_llama(url, "infill", body, _TIMEOUT_S).get("timings")
     seconds = time.perf_counter() - began
     if timings is None:
         raise BenchError(f"{url} tells no timings, as llama.cpp does")
     return FillTiming(
         seconds, timings["prompt_n"], timings["prompt_ms"], timings["predicted_n"], timings["predicted_ms"]
     )
-
-
-def _rewrites(
-    engine: Engine, kind: EditKind, tasks: Iterable[InfillingTask], urls: Sequence[str]
-) -> dict[str, dict[str, float]]:
-    """Each line's surroundings rewritten here, `drafted` and `plain`, and by the servers: seconds, tokens, passes."""
-    timings = defaultdict[str, list[FillTiming]](list)
-    passes = Counter[str]()
-    for task in tasks:
-        request = _edit_request(task)
-        for name, max_draft_tokens in (("drafted", None), ("plain", 0)):
-            began = time.perf_counter()
-            work = NextEditRewriteRun(engine.loaded, kind, request, None, max_draft_tokens)
-            stats = next(event.stats for event in work if isinstance(event, Done))
-            seconds = time.perf_counter() - began
-            prompt_tokens, tokens = (
-                stats.prefix_tokens - stats.reused_tokens,
-                len(engine.loaded.vocabulary.encode(work.output)),
-            )
-            timings[name].append(
-                FillTiming(seconds, prompt_tokens, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms)
-            )
-            passes[name] += work.passes
-        prompt = edit_prompts.prompt_for(kind, request)
-        body = {"prompt": prompt.text if prompt else "", "n_predict": tokens, "temperature": 0}
-        for url in urls:
-            timings[url].append(_server_timing(url, "completion", body | {"ignore_eos": True, "cache_prompt": False}))
-    return {
-        name: {
-            "seconds": sum(timing.seconds for timing in times),
-            "output_tokens": sum(timing.output_tokens for timing in times),
-            "passes": passes[name],
-            **_speeds(times),
-        }
-        for name, times in timings.items()
-    }
-
-
-def _edit_request(task: InfillingTask) -> NextEditRequest:
-    """As after the user has written what was in the hole."""
-    text = task.prefix + task.solution + task.suffix_text
-    cursor = len(task.prefix + task.solution)
-    start = text.rfind("\n", 0, cursor) + 1
-    new = text[start : text.find("\n", cursor) + 1]
-    old = text[start : len(task.prefix)] + text[cursor : start + len(new)]
-    change = Hunk(text.count("\n", 0, cursor), old, new)
-    return NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
 
 
 def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
@@ -238,7 +181,6 @@ def _memory_mb() -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     add_model(parser)
-    parser.add_argument("--edits", choices=get_args(EditKind)[1:], help="ask it for rewrites, by this prompt")
     parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"

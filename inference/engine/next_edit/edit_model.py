@@ -42,7 +42,7 @@ def warm_up(model: LoadedModel, kind: EditKind) -> None:
     """The first steps of a small rewrite, so that the first user does not pay for one-time setup."""
     text = "def area(width):\n    return width * height\n" * 8
     request = NextEditRequest("warm-up", text, (Hunk(0, "def area(w):\n", "def area(width):\n"),), cursor=len(text))
-    with closing(NextEditRewriteRun(model, kind, request, None, max_draft_tokens=2)) as work:
+    with closing(NextEditRewriteRun(model, kind, request, None)) as work:
         for _ in islice(work, _WARM_UP_PASSES):
             pass
 
@@ -53,21 +53,12 @@ class NextEditRewriteRun(RequestRun[_Event]):
     `passes` counts the decoding passes, and `output` is the text so far. An answer cut by the deadline is dropped.
     """
 
-    def __init__(
-        self,
-        model: LoadedModel,
-        kind: EditKind,
-        request: NextEditRequest,
-        deadline: Deadline | None,
-        max_draft_tokens: int | None = None,
-    ) -> None:
-        """`max_draft_tokens` of a pass: as many as pay if None."""
+    def __init__(self, model: LoadedModel, kind: EditKind, request: NextEditRequest, deadline: Deadline | None) -> None:
         super().__init__(deadline)
         self._model = model
         self._kind = kind
         self._request = request
-        worthwhile = min(MAX_DRAFT_TOKENS, max(1, model.traits.free_rows - 1))
-        self._max_draft_tokens = worthwhile if max_draft_tokens is None else max_draft_tokens
+        self._max_draft_tokens = min(max_draft_tokens, max(1, model.traits.free_rows - 1))
         self.passes = 0
         self.output = ""
 

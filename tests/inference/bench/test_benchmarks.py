@@ -84,13 +84,6 @@ async def test_a_running_server_is_measured_likewise(runtime_folder: Path, measu
     assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "cold_ratio"))
 
 
-def test_rewrites_are_measured_with_their_draft_and_without(measured: Measured) -> None:
-    found = measured(*WORDS, "--limit", 1, "--edits", "zeta")
-    drafted, plain = found["drafted"], found["plain"]
-    assert 0 < drafted["passes"] <= plain["passes"]
-    assert drafted["output_tokens"] == plain["output_tokens"] > 0
-
-
 def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["passes", str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "masked")]) == 2
     assert "does not fill the middle" in capsys.readouterr().err
