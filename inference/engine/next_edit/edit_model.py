@@ -53,7 +53,14 @@ class NextEditRewriteRun(RequestRun[_Event]):
     `passes` counts the decoding passes, and `output` is the text so far. An answer cut by the deadline is dropped.
     """
 
-    def __init__(self, model: LoadedModel, kind: EditKind, request: NextEditRequest, deadline: Deadline | None) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        kind: EditKind,
+        request: NextEditRequest,
+        deadline: Deadline | None,
+        max_draft_tokens: int = MAX_DRAFT_TOKENS,
+    ) -> None:
         super().__init__(deadline)
         self._model = model
         self._kind = kind
