@@ -90,10 +90,10 @@ class Engine:
 
 def usual_requests() -> list[InfillRequest]:
     """The most common requests: an automatic line, and a line and a block with three candidates."""
-    before = Text("import os\n\n\ndef main(path):\n    ")
-    after = Text("\n" + "    print(path)\n" * 100)
-    line = (before, Hole(single_line=True), after)
-    block = (before, Hole(kind=HoleKind.BLOCK), after)
+    prefix = Text("import os\n\n\ndef main(path):\n    ")
+    suffix = Text("\n" + "    print(path)\n" * 100)
+    line = (prefix, Hole(single_line=True), suffix)
+    block = (prefix, Hole(kind=HoleKind.BLOCK), suffix)
     return [
         InfillRequest("a line", line, quick=True, seed=0),
         InfillRequest("three lines", line, candidates=3, seed=0),

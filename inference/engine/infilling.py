@@ -1,4 +1,4 @@
-"""Works on one request: plan, encode, settle the lengths, denoise, rerank; then the next canvas.
+"""Works on one request: plan, prefill, choose lengths, denoise, rerank; then the next canvas.
 
 Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
 stop it.
@@ -59,79 +59,79 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
         while not canvases.is_complete and not (canvases.done and self._is_late()):
-            found: list[RankedFill] = []
-            group, earlier = canvases.begin()
-            yield from self._fill_canvas(group, earlier, found)
-            canvases.add(group, found)
+            fills: list[RankedFill] = []
+            group, previous = canvases.begin()
+            yield from self._fill_canvas(group, previous, fills)
+            canvases.add(group, fills)
         holes = self._planner.request.holes
-        most = self._budget.candidates
         ms = self._counters.ms()
-        yield from results.candidates(self._request.id, canvases.done, holes, most, ms, complete=not self._is_late())
+        yield from results.candidates(
+            self._request.id, canvases.done, holes, self._budget.candidates, ms, complete=not self._is_late()
+        )
         outcome = Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _fill_canvas(
-        self, group: range, earlier: Sequence[str], found: list[RankedFill]
+        self, group: range, previous: Sequence[str], fills: list[RankedFill]
     ) -> Iterator[DiffusionEvent | None]:
-        """Fills one canvas behind the `earlier` fills; appends its answers to `found`, best first."""
+        """Fills one canvas after those with the `previous` texts; appends its fills, best first."""
         self._counters.canvases += 1
         with ExitStack() as stack:
-            plan, context = yield from self._prefill(group, earlier, stack)
-            ranking = FillRanker(self._model, context, plan)
-            yield from self._find_ends(ranking)
+            plan, context = yield from self._prefill(group, previous, stack)
+            ranker = FillRanker(self._model, context, plan)
+            yield from self._find_ends(ranker)
             rows = [plan.compose(lengths) for lengths in self._lengths(plan)]
             yield None
             loop = self._denoiser(
                 context, plan, prune.trial_canvases(rows, self._num_finished, self._model.traits.free_rows)
             )
-            if not (yield from self._denoise(loop, ranking, plan, earlier)):
+            if not (yield from self._denoise(loop, ranker, plan, previous)):
                 return
-            written = [*loop.filled_canvases, *self._matching(self._trials, plan)]
-            known = yield from self._score_by_masking(ranking, plan, written, rank.NUM_PARTS)
-            if self._canvases.has_typed_text and not self._matching(written, plan):
+            filled = [*loop.filled_canvases, *self._matching(self._trials, plan)]
+            scores = yield from self._score_by_masking(ranker, plan, filled, rank.NUM_PARTS)
+            if self._canvases.has_typed_text and not self._matching(filled, plan):
                 return
-            found += ranking.rank(written, quick=self._is_late(), known=known)
+            fills += ranker.rank(filled, quick=self._is_late(), scores=scores)
             if self._request.drafts:
-                yield self._draft(found[0].canvas, plan, earlier, loop)
+                yield self._draft(fills[0].canvas, plan, previous, loop)
 
     def _prefill(
-        self, group: range, earlier: Sequence[str], stack: ExitStack
+        self, group: range, previous: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[CanvasPlan, PrefixHandle]]:
         """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
         for short in (False, True):
-            plan = self._planner.plan(group, earlier, short=short)
+            plan = self._planner.plan(group, previous, short=short)
             context = stack.enter_context(closing(family.open(plan.prefix_ids)))
             if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.row_s)) or short:
                 break
             stack.close()
         return plan, context
 
-    def _matching(self, written: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
+    def _matching(self, filled: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
         holes = self._planner.request.holes[plan.group.start : plan.group.stop]
-        return [
-            one for one in written if results.matches_typed_text(one.texts(self._model.vocabulary, plan.holes), holes)
-        ]
+        texts = [canvas.texts(self._model.vocabulary, plan.holes) for canvas in filled]
+        return [canvas for canvas, fills in zip(filled, texts, strict=True) if results.matches_typed_text(fills, holes)]
 
     def _lengths(self, plan: CanvasPlan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
         holes = plan.holes
         is_late = self._is_late()
-        wanted = 1 if is_late else self._budget.candidates
+        num_candidates = 1 if is_late else self._budget.candidates
         if self._model.traits.can_resize:
-            choices = length.resizable_lengths(holes, wanted)
+            choices = length.resizable_lengths(holes, num_candidates)
         elif is_late:
             choices = [length.usual_lengths(holes)]
         else:
-            count = max(wanted, rank.num_lengths(self._model.traits, holes))
+            count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
             choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
-        return [choices[number % len(choices)] for number in range(max(wanted, len(choices)))]
+        return [choices[index % len(choices)] for index in range(max(num_candidates, len(choices)))]
 
-    def _find_ends(self, ranking: FillRanker) -> Iterator[None]:
+    def _find_ends(self, ranker: FillRanker) -> Iterator[None]:
         """Asks where the hole ends, if fills are also ranked by that."""
-        if ranking.uses_masking and not self._is_late():
-            ranking.hole_end_logprobs = ranking.end_logprobs()
-            if ranking.hole_end_logprobs:
+        if ranker.uses_masking and not self._is_late():
+            ranker.hole_end_logprobs = ranker.end_logprobs()
+            if ranker.hole_end_logprobs:
                 self._counters.steps += 1
                 yield None
 
@@ -153,7 +153,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         )
 
     def _denoise(
-        self, loop: Denoiser, ranking: FillRanker, plan: CanvasPlan, earlier: Sequence[str]
+        self, loop: Denoiser, ranker: FillRanker, plan: CanvasPlan, previous: Sequence[str]
     ) -> Generator[DiffusionEvent | None, None, bool]:
         """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
@@ -163,35 +163,35 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             self._counters.steps += 1
             if prune.is_due(loop, plan, self._num_finished):
                 yield None
-                known = yield from self._score_by_masking(ranking, plan, loop.filled_canvases, 1)
-                standing = prune.prune(ranking, loop, plan, self._num_finished, known)
-                self._trials += standing if not self._masks_again else []
-            yield self._draft(loop.filled_canvas(0), plan, earlier, loop) if self._request.drafts else None
-            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.group, earlier, pin):
+                scores = yield from self._score_by_masking(ranker, plan, loop.filled_canvases, 1)
+                ranked = prune.prune(ranker, loop, plan, self._num_finished, scores)
+                self._trials += ranked if not self._masks_again else []
+            yield self._draft(loop.filled_canvas(0), plan, previous, loop) if self._request.drafts else None
+            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.group, previous, pin):
                 return False
             if self._is_late():
                 break
         return True
 
     def _score_by_masking(
-        self, ranking: FillRanker, plan: CanvasPlan, written: Sequence[FilledCanvas], parts: int
+        self, ranker: FillRanker, plan: CanvasPlan, filled: Sequence[FilledCanvas], parts: int
     ) -> Generator[None, None, list[float] | None]:
         """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
-        if not ranking.uses_masking or len({tuple(one.ids) for one in written}) == 1:
+        if not ranker.uses_masking or len({tuple(canvas.ids) for canvas in filled}) == 1:
             return None
         scores: list[float] = []
-        for _ in ranking.score_by_masking(written, scores, 0 if self._is_late() else parts, self._is_late):
+        for _ in ranker.score_by_masking(filled, scores, 0 if self._is_late() else parts, self._is_late):
             self._counters.steps += 1
             yield None
-            if self._canvases.has_typed_text and not self._matching(written, plan):
+            if self._canvases.has_typed_text and not self._matching(filled, plan):
                 return None
         return scores
 
-    def _draft(self, shown: FilledCanvas, plan: CanvasPlan, earlier: Sequence[str], loop: Denoiser) -> Draft:
+    def _draft(self, canvas: FilledCanvas, plan: CanvasPlan, previous: Sequence[str], loop: Denoiser) -> Draft:
         """One canvas as it is now, the texts of the earlier ones, and nothing in the others' holes."""
-        before = [((text,), (1.0,)) for text in earlier]
-        here = [shown.token_texts(self._model.vocabulary, number, hole) for number, hole in enumerate(plan.holes)]
-        nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        after = [nothing] * (len(self._planner.request.holes) - plan.group.stop)
-        texts, confidences = zip(*before, *here, *after, strict=True)
+        previous_parts = [((text,), (1.0,)) for text in previous]
+        parts = [canvas.token_texts(self._model.vocabulary, index, hole) for index, hole in enumerate(plan.holes)]
+        empty: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
+        later_parts = [empty] * (len(self._planner.request.holes) - plan.group.stop)
+        texts, confidences = zip(*previous_parts, *parts, *later_parts, strict=True)
         return Draft(self._request.id, loop.step_number, loop.max_steps, texts, confidences)

@@ -15,7 +15,7 @@ from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
 from inference.models.infill_config import InfillConfig
 
 MAX_NATS_VS_UNIFORM = 0.6
-"""The largest credible share of a uniform guess's nats."""
+"""The largest `nats_vs_uniform` of a sound model."""
 
 _CODE = '''import os
 
@@ -37,15 +37,15 @@ if __name__ == "__main__":
 
 @torch.inference_mode()
 def nats_vs_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
-    """The nats per token of plain code as a share of a uniform guess's, by one causal pass; inf if it is no number."""
-    before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
-    before = before or prompt.prefix(vocabulary, family.properties, "", 1)
+    """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
+    prefix_ids = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
+    prefix_ids = prefix_ids or prompt.prefix(vocabulary, family.properties, "", 1)
     code = vocabulary.encode(_CODE)
     with closing(family.open(())) as context:
         for _ in context.prefill():
             pass
-        (known,) = context.log_probabilities([[*before, *code]])
-    share = -float(known[-len(code) :].mean()) / math.log(family.traits.vocabulary_size)
+        (logprobs,) = context.log_probabilities([[*prefix_ids, *code]])
+    share = -float(logprobs[-len(code) :].mean()) / math.log(family.traits.vocabulary_size)
     return share if math.isfinite(share) else math.inf
 
 

@@ -23,25 +23,25 @@ _WINDOW_PARTS = 4
 """A window over a long text moves in steps of this part of its size, to keep its start, and thus the encoded prefix."""
 
 
-def window_start(text: str, size: int) -> int:
+def window_start(text: str, max_chars: int) -> int:
     """Where to start reading the end of a long text: a line start, at most twice `size` characters before the end."""
-    step = max(1, size // _WINDOW_PARTS)
-    start = max(0, -(-(len(text) - size) // step) * step)
-    return 0 if start == 0 else _cut_point(text, start, size)
+    step = max(1, max_chars // _WINDOW_PARTS)
+    start = max(0, -(-(len(text) - max_chars) // step) * step)
+    return 0 if start == 0 else _cut_point(text, start, max_chars)
 
 
-def token_window_start(count: int, maximum: int) -> int:
+def token_window_start(count: int, max_tokens: int) -> int:
     """The index of the first of about the last `maximum` of `count` tokens, in steps as above."""
-    step = max(1, maximum // _WINDOW_PARTS)
-    return max(0, -(-(count - maximum) // step) * step)
+    step = max(1, max_tokens // _WINDOW_PARTS)
+    return max(0, -(-(count - max_tokens) // step) * step)
 
 
-def first_lines(text: str, size: int) -> str:
+def first_lines(text: str, max_chars: int) -> str:
     """The first whole lines of a text, at most `size` characters; less than one line if that is too long."""
-    if len(text) <= size:
+    if len(text) <= max_chars:
         return text
-    end = text.rfind("\n", 0, size)
-    return text[: end + 1 if end > 0 else size]
+    end = text.rfind("\n", 0, max_chars)
+    return text[: end + 1 if end > 0 else max_chars]
 
 
 def split_for_tokenizer(text: str) -> Iterator[str]:
@@ -54,11 +54,11 @@ def split_for_tokenizer(text: str) -> Iterator[str]:
     yield text[start:] if start else text
 
 
-def _cut_point(text: str, at: int, reach: int) -> int:
-    """The end of the last line within `reach` characters before `at`; without one, of a statement or word."""
-    line = text.rfind("\n", max(0, at - reach), at)
+def _cut_point(text: str, offset: int, max_chars: int) -> int:
+    """The end of a line, else of a statement, else of a word, at most `max_chars` characters before `offset`."""
+    line = text.rfind("\n", max(0, offset - max_chars), offset)
     if line >= 0:
         return line
-    first = max(0, at - min(reach, _MAX_STATEMENT_CHARS))
-    found = _STATEMENTS.match(text, first, at) or _WORDS.match(text, first, at)
-    return found.end() if found else at
+    first = max(0, offset - min(max_chars, _MAX_STATEMENT_CHARS))
+    match = _STATEMENTS.match(text, first, offset) or _WORDS.match(text, first, offset)
+    return match.end() if match else offset

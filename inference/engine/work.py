@@ -75,23 +75,23 @@ class RequestRun(Iterator[_Event | None]):
         With a `share` of the time until the deadline, gives up as soon as it would take more than that. `row_s`: the
         time that the first canvas would take for each token of a prefix which `encode` does not read.
         """
-        left = 0
+        remaining = 0
         began = time.monotonic()
         unread = len(ids) - context.reused_tokens
         first_s = began
         reads = False
-        for left in context.prefill():
+        for remaining in context.prefill():
             reads = True
             self._counters.encode_ms += (time.monotonic() - began) * 1000
             yield None
             began = time.monotonic()
-            s_per_token = (began - first_s) / max(1, unread - left)
-            ends_s = began if share is None else began + left * s_per_token
-            if left > short_tokens and self._is_after(ends_s, share or 1.0):
+            s_per_token = (began - first_s) / max(1, unread - remaining)
+            ends_s = began if share is None else began + remaining * s_per_token
+            if remaining > short_tokens and self._is_after(ends_s, share or 1.0):
                 break
         ends_s = time.monotonic() + _LONGER * row_s * unread
         if not reads and unread > short_tokens and self._is_after(ends_s, 1.0):
             return False  # its canvas would read it, in one piece
-        self._counters.prefix_tokens += len(ids) - left
+        self._counters.prefix_tokens += len(ids) - remaining
         self._counters.reused_tokens += context.reused_tokens
-        return left == 0
+        return remaining == 0

@@ -66,7 +66,7 @@ class EditPrompt:
             return ()
         return (ScoredEdit(self.start, self.start + len(self.now), new, sure),)
 
-    def sure(self, pieces: Sequence[tuple[bytes, float]]) -> float:
+    def confidence(self, pieces: Sequence[tuple[bytes, float]]) -> float:
         """The mean probability of the tokens of an answer that change text, or that follow deleted text; 1 if none."""
         new = b"".join(piece for piece, _ in pieces)
         stops = [at for end in self.ends if (at := new.find(end.encode())) >= 0]

@@ -80,7 +80,7 @@ class EditModelBackend(ServerBackend):
         ]
         token_probs = [(token.encode(errors="replace"), math.exp(min(0.0, value))) for token, value in usable_pairs]
         return prompt.edits(
-            choice.text or "", prompt.sure(token_probs if len(token_probs) == len(logprob_pairs) else ())
+            choice.text or "", prompt.confidence(token_probs if len(token_probs) == len(logprob_pairs) else ())
         )
 
 

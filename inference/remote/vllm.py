@@ -389,7 +389,7 @@ class VllmRun(RemoteRun):
 
 def _score(filled: FilledCanvas, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
-    return (filled.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.tokens))
+    return (filled.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.num_tokens))
 
 
 def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) -> CanvasPlan:

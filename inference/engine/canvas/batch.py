@@ -37,16 +37,16 @@ class CanvasBatch:
     """(B,) the number of hole rows of each canvas."""
 
     @classmethod
-    def from_canvases(cls, rows: Sequence[ComposedCanvas], device: torch.device) -> "CanvasBatch":
+    def from_canvases(cls, canvases: Sequence[ComposedCanvas], device: torch.device) -> "CanvasBatch":
         """The batch of these composed canvases; shorter ones get padding rows without attention."""
-        width = max(len(row.ids) for row in rows)
-        padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
+        width = max(len(canvas.ids) for canvas in canvases)
+        padded = [[*canvas.ids, *([_PADDING] * (width - len(canvas.ids)))] for canvas in canvases]
         ids = torch.tensor(padded, dtype=torch.long, device=device)
         is_hole = ids == OPEN
         valid = ids != _PADDING
         hole_rows = is_hole.flatten().nonzero()[:, 0]
         return cls(
-            canvases=tuple(rows),
+            canvases=tuple(canvases),
             pinned=ids.clamp(min=0),
             valid=None if bool(valid.all()) else valid,
             hole_rows=hole_rows,
@@ -68,9 +68,9 @@ class CanvasBatch:
     def batch(self) -> int:
         return len(self.canvases)
 
-    def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
+    def pin(self, chosen: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
         """The canvases `keep`, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
-        pairs = zip(keep, counts, strict=True)
+        pairs = zip(chosen, counts, strict=True)
         rows = [self.canvases[index].with_pinned(hole, answer[index].tolist(), count) for index, count in pairs]
         return CanvasBatch.from_canvases(rows, self.pinned.device)
 
@@ -120,22 +120,22 @@ class Constraints:
         self._device = device
 
     def build(
-        self, canvas: CanvasBatch, holes: Sequence[HoleLayout], *, given: Sequence[ForcedStart] = ()
+        self, canvas: CanvasBatch, holes: Sequence[HoleLayout], *, forced_starts: Sequence[ForcedStart] = ()
     ) -> Constraint:
         """The constraint of canvases with these holes; `given` are starts on one canvas."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self.text_bias, self._single_line]
-        for number, hole in enumerate(holes):
+        for hole_index, hole in enumerate(holes):
             start = None if hole.allowed is None else len(biases)
             biases += [] if hole.allowed is None else [self._only(hole.allowed)]
-            for index, spans in enumerate(canvas.spans):
-                begin, first, end = spans[number]
-                kinds[index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
+            for canvas_index, spans in enumerate(canvas.spans):
+                begin, first, end = spans[hole_index]
+                kinds[canvas_index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
                 if start is not None and first == begin + len(hole.forced):
-                    kinds[index, first : first + 1] = start
-        for number, index, value in given:
-            kinds[index, canvas.spans[index][number][1]] = len(biases)
-            biases.append(self._only(self._vocabulary.starting_with(value, single_line=holes[number].single_line)))
+                    kinds[canvas_index, first : first + 1] = start
+        for hole_index, canvas_index, value in forced_starts:
+            kinds[canvas_index, canvas.spans[canvas_index][hole_index][1]] = len(biases)
+            biases.append(self._only(self._vocabulary.starting_with(value, single_line=holes[hole_index].single_line)))
         table = torch.stack(biases)
         for token in self._resizing:
             table[[_ANY, _SINGLE_LINE], token] = 0.0

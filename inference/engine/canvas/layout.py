@@ -59,10 +59,10 @@ class ComposedCanvas:
     def with_pinned(self, hole: int, ids: Sequence[int], count: int) -> "ComposedCanvas":
         """The same canvas with the first `count` rows of a hole as they are in `ids`."""
         first, open_first, end = self.spans[hole]
-        given = first + count
-        span = (first, max(open_first, given), end)
+        pinned_end = first + count
+        span = (first, max(open_first, pinned_end), end)
         spans = (*self.spans[:hole], span, *self.spans[hole + 1 :])
-        return ComposedCanvas((*self.ids[:first], *ids[first:given], *self.ids[given:]), spans)
+        return ComposedCanvas((*self.ids[:first], *ids[first:pinned_end], *self.ids[pinned_end:]), spans)
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class CanvasPlan:
         """A canvas whose holes have these numbers of open rows, which must fit."""
         ids: list[int] = []
         spans: list[HoleRows] = []
-        for hole, behind, length in zip(self.holes, self.pinned_after, lengths, strict=True):
+        for hole, pinned, length in zip(self.holes, self.pinned_after, lengths, strict=True):
             first = len(ids)
             ids += [*hole.forced, *[OPEN] * length]
             spans.append((first, first + len(hole.forced), len(ids)))
-            ids += behind
+            ids += pinned
         return ComposedCanvas(tuple(ids[: self.width]), tuple(spans))

@@ -33,12 +33,12 @@ class TextAndHoles:
     texts: tuple[str, ...]
     holes: tuple[Hole, ...]
 
-    def with_pinned(self, number: int, text: str) -> "TextAndHoles":
+    def with_pinned(self, index: int, text: str) -> "TextAndHoles":
         """The same with `text`, now typed there, at the start of a hole. Raises RequestError without such a hole."""
         holes = list(self.holes)
-        if not 0 <= number < len(holes):
-            raise RequestError(f"the request has no hole {number}")
-        holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
+        if not 0 <= index < len(holes):
+            raise RequestError(f"the request has no hole {index}")
+        holes[index] = msgspec.structs.replace(holes[index], starts_with=text, text="", strength=1.0)
         return TextAndHoles(self.texts, tuple(holes))
 
 
@@ -89,42 +89,43 @@ class CanvasPlanner:
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
-        most = self._properties.max_prefix_tokens
+        max_prefix_tokens = self._properties.max_prefix_tokens
         if short:
             frame = prompt.short_frame(self._vocabulary, self._properties, self._infill_request)
-            most = min(most, prompt.SHORT_PREFIX_TOKENS)
+            max_prefix_tokens = min(max_prefix_tokens, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes
-        before = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
-        room = max(1, most - len(frame.before))
-        ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.start], room)
+        previous_text = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
+        max_tokens = max(1, max_prefix_tokens - len(frame.before))
+        ids = prompt.prefix(self._vocabulary, self._properties, previous_text + texts[group.start], max_tokens)
         ids, healed = self._vocabulary.heal(ids)
-        slots: list[HoleLayout] = []
-        behind: list[tuple[int, ...]] = []
-        for number in group:
-            slots.append(self._layout(holes[number], healed))
-            pinned, healed = self._between(number, last=number + 1 == group.stop)
-            behind.append(pinned)
+        layouts: list[HoleLayout] = []
+        pinned_after: list[tuple[int, ...]] = []
+        for index in group:
+            layouts.append(self._layout(holes[index], healed))
+            pinned, healed = self._pinned_after(index, last=index + 1 == group.stop)
+            pinned_after.append(pinned)
         width = self._properties.canvas_tokens
-        return CanvasPlan(frame.before + ids, _shrink_to_width(slots, behind, width), tuple(behind), width, group)
+        shrunk = _shrink_to_width(layouts, pinned_after, width)
+        return CanvasPlan(frame.before + ids, shrunk, tuple(pinned_after), width, group)
 
-    def pin_start(self, number: int, text: str) -> None:
+    def pin_start(self, index: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
-        request = self.request.with_pinned(number, text)
-        self._check_size(request.holes[number])
+        request = self.request.with_pinned(index, text)
+        self._check_size(request.holes[index])
         self.request = request
 
     def group_from(self, first: int) -> range:
         """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
         used = 0
-        for number, hole in enumerate(self.request.holes[first:], first):
-            slots = self._layout(hole, ())
-            need = len(slots.forced) + _min_rows(slots) + 1
-            gap = 0 if number == first else self._length(self.request.texts[number])
-            spare = min(_SUFFIX_TOKENS, self._length(self.request.texts[number + 1]))
-            if number > first and used + gap + need + spare > self._properties.canvas_tokens:
-                return range(first, number)
-            used += gap + need
+        for index, hole in enumerate(self.request.holes[first:], first):
+            layout = self._layout(hole, ())
+            rows = len(layout.forced) + _min_rows(layout) + 1
+            gap = 0 if index == first else self._length(self.request.texts[index])
+            suffix_rows = min(_SUFFIX_TOKENS, self._length(self.request.texts[index + 1]))
+            if index > first and used + gap + rows + suffix_rows > self._properties.canvas_tokens:
+                return range(first, index)
+            used += gap + rows
         return range(first, len(self.request.holes))
 
     @property
@@ -138,23 +139,23 @@ class CanvasPlanner:
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""
-        given = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
-        if given > self._max_chars:
+        size = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
+        if size > self._max_chars:
             canvas = self._properties.canvas_tokens
-            raise RequestError(f"a hole of {given} given characters does not fit a canvas of {canvas}; make it smaller")
+            raise RequestError(f"a hole of {size} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
         """The tokens of a text, as far as a canvas can use them."""
         long = len(text) > self._max_chars
         return self._properties.canvas_tokens if long else len(self._vocabulary.encode(text))
 
-    def _between(self, number: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _pinned_after(self, index: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The pinned text after a hole, and the token healed into the next hole of the same canvas."""
-        text = self.request.texts[number + 1]
+        text = self.request.texts[index + 1]
         ids = tuple(self._vocabulary.encode(text[: self._max_chars]))
         if not last:
             return self._vocabulary.heal(ids)
-        if number + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
+        if index + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
         ids += self._frame.after
         if self._frame.filler is None or not self._fills_canvas:
@@ -162,42 +163,43 @@ class CanvasPlanner:
         return ids + (self._frame.filler,) * max(0, self._properties.canvas_tokens - len(ids)), ()
 
     def _layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
-        before = self._vocabulary.bytes_of(list(healed))
         if (hole.text and hole.strength < 1) or hole.strength == 0:
-            return self._existing_layout(hole, healed, before)
-        forced, start = self._forced_start(healed, before, hole.starts_with)
-        wanted = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
-        maximum = max(1, min(wanted, self._max_open_rows(len(forced))))
+            return self._existing_layout(hole, healed)
+        forced, start = self._forced_start(healed, hole.starts_with)
+        healed_bytes = len(self._vocabulary.bytes_of(list(healed)))
+        max_tokens = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
+        maximum = max(1, min(max_tokens, self._max_open_rows(len(forced))))
         return HoleLayout(
             max_rows=maximum,
             min_rows=min(hole.min_tokens, maximum),
             forced=forced,
             allowed=self._healing_ids(start, hole) if start else None,
-            healed_bytes=len(before),
+            healed_bytes=healed_bytes,
             single_line=hole.single_line,
-            forced_bytes=len(before) + len(hole.starts_with.encode()),
+            forced_bytes=healed_bytes + len(hole.starts_with.encode()),
         )
 
-    def _existing_layout(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> HoleLayout:
+    def _existing_layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
         Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the
         fill must start with.
         """
-        ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
+        healed_text = self._vocabulary.bytes_of(list(healed))
+        ids = tuple(self._vocabulary.encode(healed_text.decode() + hole.text))
         forced: tuple[int, ...] = ()
-        if hole.starts_with or not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
+        if hole.starts_with or not self._vocabulary.bytes_of(list(ids[:1])).startswith(healed_text):
             forced = (*healed, *self._vocabulary.encode(hole.starts_with))
             ids = tuple(self._vocabulary.encode(hole.text.removeprefix(hole.starts_with)))
         self._max_open_rows(len(forced + ids))
+        healed_bytes = len(healed_text)
         if hole.strength == 0:
-            given = len(before) + len(hole.text.encode())
-            return HoleLayout(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0, given)
-        allowed = self._healing_ids(before, hole) if before and not forced else None
-        skip = len(before)
-        strength = hole.strength
-        given = skip + len(hole.starts_with.encode())
-        return HoleLayout(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given)
+            num_forced = healed_bytes + len(hole.text.encode())
+            return HoleLayout(0, 0, forced + ids, None, healed_bytes, hole.single_line, (), 0.0, num_forced)
+        allowed = self._healing_ids(healed_text, hole) if healed_text and not forced else None
+        num_forced = healed_bytes + len(hole.starts_with.encode())
+        rows = len(ids)
+        return HoleLayout(rows, rows, forced, allowed, healed_bytes, hole.single_line, ids, hole.strength, num_forced)
 
     def _healing_ids(self, start: bytes, hole: Hole) -> tuple[int, ...]:
         return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
@@ -205,15 +207,16 @@ class CanvasPlanner:
     def _max_open_rows(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError if none."""
         canvas = self._properties.canvas_tokens
-        room = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
-        if room < 1:
+        max_rows = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
+        if max_rows < 1:
             raise RequestError(f"a hole of {used} given tokens does not fit a canvas of {canvas}; make it smaller")
-        return room
+        return max_rows
 
-    def _forced_start(self, healed: tuple[int, ...], before: bytes, starts_with: str) -> tuple[tuple[int, ...], bytes]:
-        """The given tokens at the start of a hole, and the required start of the next one, if known."""
-        start = self._vocabulary.encode(before.decode() + starts_with)
-        if not start or self._vocabulary.bytes_of(start) != before + starts_with.encode():
+    def _forced_start(self, healed: tuple[int, ...], starts_with: str) -> tuple[tuple[int, ...], bytes]:
+        """The forced tokens at the start of a hole, and the required start of the next one, if known."""
+        healed_text = self._vocabulary.bytes_of(list(healed))
+        start = self._vocabulary.encode(healed_text.decode() + starts_with)
+        if not start or self._vocabulary.bytes_of(start) != healed_text + starts_with.encode():
             return (*healed, *self._vocabulary.encode(starts_with)), b""
         forced, last = self._vocabulary.heal(start)
         if not last:
@@ -221,22 +224,22 @@ class CanvasPlanner:
         return forced, self._vocabulary.bytes_of(list(last))
 
 
-def _min_rows(slots: HoleLayout) -> int:
+def _min_rows(hole: HoleLayout) -> int:
     """The fewest slots to leave a hole on a crowded canvas."""
-    return max(slots.min_rows, int(slots.max_rows * _MIN_ROWS_SHARE))
+    return max(hole.min_rows, int(hole.max_rows * _MIN_ROWS_SHARE))
 
 
 def _shrink_to_width(
-    holes: Sequence[HoleLayout], behind: Sequence[Sequence[int]], width: int
+    holes: Sequence[HoleLayout], pinned_after: Sequence[Sequence[int]], width: int
 ) -> tuple[HoleLayout, ...]:
     """The holes, narrowed equally if they would not fit a canvas of `width` rows at their widest."""
-    pinned = sum(map(len, behind[:-1])) + sum(len(hole.forced) for hole in holes)
-    suffix = min(_SUFFIX_TOKENS, len(behind[-1]))
+    pinned = sum(map(len, pinned_after[:-1])) + sum(len(hole.forced) for hole in holes)
+    suffix = min(_SUFFIX_TOKENS, len(pinned_after[-1]))
     over = pinned + suffix + sum(hole.max_rows for hole in holes) - width
-    spare = sum(hole.max_rows - _min_rows(hole) for hole in holes)
-    if over <= 0 or spare == 0:
+    slack = sum(hole.max_rows - _min_rows(hole) for hole in holes)
+    if over <= 0 or slack == 0:
         return tuple(holes)
-    share = min(1.0, over / spare)
+    share = min(1.0, over / slack)
     return tuple(
-        replace(one, max_rows=one.max_rows - math.ceil(share * (one.max_rows - _min_rows(one)))) for one in holes
+        replace(hole, max_rows=hole.max_rows - math.ceil(share * (hole.max_rows - _min_rows(hole)))) for hole in holes
     )

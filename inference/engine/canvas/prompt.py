@@ -58,22 +58,22 @@ def frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillReque
     if start is None or end is None:
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
-    most = context_tokens(vocabulary, properties)
+    max_tokens = context_tokens(vocabulary, properties)
     path = request.path[-_MAX_PATH_CHARS:]
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
-    if _tokens_up_to(vocabulary, instruction, most) > most:
+    if _tokens_up_to(vocabulary, instruction, max_tokens) > max_tokens:
         raise RequestError(
-            f"an instruction of {len(instruction)} characters is too long: at most {most} of the model's tokens, "
-            f"some {most * _CHARACTERS_PER_TOKEN} characters; make it shorter"
+            f"an instruction of {len(instruction)} characters is too long: at most {max_tokens} of the model's tokens, "
+            f"some {max_tokens * _CHARACTERS_PER_TOKEN} characters; make it shorter"
         )
-    wanted = instruction + f"Write {path or 'the file'} in full. Reply with its text only."
-    others = _snippets(vocabulary, request.context, most, wanted)
-    behind = f"{path or 'The file'}, further down:\n{further}\n\n" if further else ""
-    user = vocabulary.encode("user\n" + others + behind + wanted)
+    task = instruction + f"Write {path or 'the file'} in full. Reply with its text only."
+    snippets = _snippets(vocabulary, request.context, max_tokens, task)
+    further_part = f"{path or 'The file'}, further down:\n{further}\n\n" if further else ""
+    user = vocabulary.encode("user\n" + snippets + further_part + task)
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
-    before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
-    return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
+    prefix_ids = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
+    return Frame(prefix_ids, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
 
 
 def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None, int | None]:
@@ -86,9 +86,9 @@ def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None
 def short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> Frame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
     alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH_CHARS:])
-    found = frame(vocabulary, properties, alone)
-    if len(found.before) <= SHORT_PREFIX_TOKENS // 2:
-        return found
+    short = frame(vocabulary, properties, alone)
+    if len(short.before) <= SHORT_PREFIX_TOKENS // 2:
+        return short
     return frame(vocabulary, properties, msgspec.structs.replace(alone, instruction=""))
 
 
@@ -106,44 +106,44 @@ def further_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, ne
     """
     if None in _turns(vocabulary, properties):
         return ""
-    most = properties.max_prefix_tokens // _FURTHER_SHARE
-    step = max(1, most * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
+    max_tokens = properties.max_prefix_tokens // _FURTHER_SHARE
+    step = max(1, max_tokens * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
     near = vocabulary.encode(text[: near_tokens * text_window.CHARACTERS_PER_TOKEN])[:near_tokens]
-    left = (len(text) - len(vocabulary.decode(near))) // step * step
-    start = text.find("\n", len(text) - left) + 1
-    if not left or not start:
+    distance = (len(text) - len(vocabulary.decode(near))) // step * step
+    start = text.find("\n", len(text) - distance) + 1
+    if not distance or not start:
         return ""
-    shown = text_window.first_lines(text[start:], most * _CHARACTERS_PER_TOKEN)
-    ids = vocabulary.encode(shown)
-    return shown if len(ids) <= most else text_window.first_lines(shown, len(vocabulary.decode(ids[:most])))
+    lines = text_window.first_lines(text[start:], max_tokens * _CHARACTERS_PER_TOKEN)
+    ids = vocabulary.encode(lines)
+    return lines if len(ids) <= max_tokens else text_window.first_lines(lines, len(vocabulary.decode(ids[:max_tokens])))
 
 
-def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, maximum: int) -> tuple[int, ...]:
+def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `maximum`; starts at a line if cut."""
-    start = text_window.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
+    start = text_window.window_start(text, max_tokens * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
-    if len(ids) > maximum:
-        ids = ids[text_window.token_window_start(len(ids), maximum) :]
+    if len(ids) > max_tokens:
+        ids = ids[text_window.token_window_start(len(ids), max_tokens) :]
     elif start == 0 and properties.prompt == "plain":
         bos = properties.bos_token_id
         bos = vocabulary.id_of("<bos>") if bos is None else bos
-        ids = (ids if bos is None else [bos, *ids])[-maximum:]
+        ids = (ids if bos is None else [bos, *ids])[-max_tokens:]
     return tuple(ids)
 
 
-def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wanted: str) -> str:
+def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], max_tokens: int, task: str) -> str:
     """As many of the snippets, most useful first, as fit in `most` tokens beside the other parts."""
     texts: list[str] = []
-    room = most - len(vocabulary.encode("user\n" + wanted))
+    remaining_tokens = max_tokens - len(vocabulary.encode("user\n" + task))
     for snippet in context:
         text = f"File {snippet.path}:\n{snippet.text}\n\n"
-        room -= _tokens_up_to(vocabulary, text, max(0, room))
-        if room < 0:
+        remaining_tokens -= _tokens_up_to(vocabulary, text, max(0, remaining_tokens))
+        if remaining_tokens < 0:
             break
         texts.append(text)
     return "".join(texts)
 
 
-def _tokens_up_to(vocabulary: Vocabulary, text: str, most: int) -> int:
+def _tokens_up_to(vocabulary: Vocabulary, text: str, max_tokens: int) -> int:
     """The number of tokens in a text; for one far too long, just a number above `most`."""
-    return most + 1 if len(text) > most * text_window.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))
+    return max_tokens + 1 if len(text) > max_tokens * text_window.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))

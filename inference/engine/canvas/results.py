@@ -1,5 +1,4 @@
-"""Combines the answers of a request's canvases: candidates for all holes, and the answers that agree with the user's
-typing.
+"""Combines the fills of a request's canvases into candidates for all holes, and drops those that contradict typed text.
 
 Does not know how a canvas was filled: by the engine's own steps, or by a remote server.
 """
@@ -32,7 +31,7 @@ class FilledCanvas:
     """The passes it took: denoising steps, or one per token."""
 
     @property
-    def tokens(self) -> int:
+    def num_tokens(self) -> int:
         return sum(end - first for first, _, end in self.spans)
 
     @property
@@ -43,7 +42,7 @@ class FilledCanvas:
     @property
     def log_confidence(self) -> float:
         """The mean of its logarithm."""
-        return fmean(math.log(max(sure, _MIN_PROB)) for sure in self._open_confidences or [1.0])
+        return fmean(math.log(max(prob, _MIN_PROB)) for prob in self._open_confidences or [1.0])
 
     @property
     def _open_confidences(self) -> list[float]:
@@ -51,29 +50,28 @@ class FilledCanvas:
 
     def texts(self, vocabulary: Vocabulary, holes: Sequence[HoleLayout]) -> tuple[str, ...]:
         """The texts of the holes, without the bytes that healing moved into them."""
-        found = (
-            b"".join(self.hole_bytes(vocabulary, number, hole))[hole.healed_bytes :]
-            for number, hole in enumerate(holes)
+        values = (
+            b"".join(self.hole_bytes(vocabulary, index, hole))[hole.healed_bytes :] for index, hole in enumerate(holes)
         )
-        return tuple(text.decode("utf-8", errors="replace") for text in found)
+        return tuple(text.decode("utf-8", errors="replace") for text in values)
 
-    def hole_bytes(self, vocabulary: Vocabulary, number: int, hole: HoleLayout) -> list[bytes]:
+    def hole_bytes(self, vocabulary: Vocabulary, index: int, hole: HoleLayout) -> list[bytes]:
         """The bytes of a hole's rows, the healed ones too; a line break ends a single-line hole in mid-token."""
-        first, _, end = self.spans[number]
-        found = list[bytes]()
-        before = 0
-        for id_ in self.ids[first:end]:
+        first, _, last = self.spans[index]
+        values = list[bytes]()
+        num_bytes = 0
+        for id_ in self.ids[first:last]:
             value = vocabulary.bytes_of([id_])
-            at = max(0, hole.forced_bytes - before)
-            ends = [place for mark in LINE_BREAKS if (place := value.find(mark, at)) >= 0] if hole.single_line else []
-            found.append(value[: min(ends)] if ends else value)
+            start = max(0, hole.forced_bytes - num_bytes)
+            ends = [end for mark in LINE_BREAKS if (end := value.find(mark, start)) >= 0] if hole.single_line else []
+            values.append(value[: min(ends)] if ends else value)
             if ends:
                 break
-            before += len(value)
-        return found
+            num_bytes += len(value)
+        return values
 
     def token_texts(
-        self, vocabulary: Vocabulary, number: int, hole: HoleLayout
+        self, vocabulary: Vocabulary, index: int, hole: HoleLayout
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The current text of one hole: a text per token, whole characters only, and the confidence of each.
 
@@ -82,17 +80,17 @@ class FilledCanvas:
         skip = hole.healed_bytes
         pending = b""
         lowest = 1.0
-        found: list[tuple[str, float]] = []
-        for row, value in enumerate(self.hole_bytes(vocabulary, number, hole), self.spans[number][0]):
+        token_texts: list[tuple[str, float]] = []
+        for row, value in enumerate(self.hole_bytes(vocabulary, index, hole), self.spans[index][0]):
             skip, value = max(0, skip - len(value)), value[skip:]
             pending = pending + value
             lowest = min(lowest, self.confidences[row])
             text = pending.decode("utf-8", errors="ignore")
             if text and text.encode() == pending:
-                found.append((text, lowest))
+                token_texts.append((text, lowest))
                 pending = b""
                 lowest = 1.0
-        return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)
+        return tuple(text for text, _ in token_texts), tuple(confidence for _, confidence in token_texts)
 
 
 @dataclass(frozen=True)
@@ -110,21 +108,21 @@ class CanvasResult(NamedTuple):
     fills: list[RankedFill]
 
 
-def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
+def flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
     """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
-    halved = any(REPLACEMENT_CHARACTER in text for text in answer.texts)
-    return not all(answer.texts), halved, any(map(repetition.is_repetitive, answer.texts))
+    has_broken = any(REPLACEMENT_CHARACTER in text for text in fill.texts)
+    return not all(fill.texts), has_broken, any(map(repetition.is_repetitive, fill.texts))
 
 
 def rank_fills(
-    vocabulary: Vocabulary, holes: Sequence[HoleLayout], written: Sequence[FilledCanvas], scores: Sequence[float]
+    vocabulary: Vocabulary, holes: Sequence[HoleLayout], canvases: Sequence[FilledCanvas], scores: Sequence[float]
 ) -> list[RankedFill]:
     """The different answers for these holes, best first; last those with a flaw."""
     best: dict[tuple[str, ...], RankedFill] = {}
-    for number in sorted(range(len(written)), key=lambda each: -scores[each]):
-        one = written[number]
-        found = one.texts(vocabulary, holes)
-        best.setdefault(found, RankedFill(found, scores[number], one.tokens, number, one))
+    for index in sorted(range(len(canvases)), key=lambda index: -scores[index]):
+        canvas = canvases[index]
+        texts = canvas.texts(vocabulary, holes)
+        best.setdefault(texts, RankedFill(texts, scores[index], canvas.num_tokens, index, canvas))
     return sorted(best.values(), key=flaws)
 
 
@@ -169,23 +167,23 @@ class CanvasProgress:
         self._typed[hole] = text
         self.is_amended = True
 
-    def apply_typed_text(self, group: range, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
+    def apply_typed_text(self, group: range, previous: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
         """Whether the current canvas agrees with what was typed. If it does, work on it continues.
 
         `agrees` takes a hole's number on this canvas and the text the hole must start with.
         """
         typed = self._typed
         self._typed = {}
-        for number, text in typed.items():
-            if number < group.start and not earlier[number].startswith(text):
+        for index, text in typed.items():
+            if index < group.start and not previous[index].startswith(text):
                 return False
-            if group.start <= number < group.stop and not agrees(number - group.start, text):
+            if group.start <= index < group.stop and not agrees(index - group.start, text):
                 return False
         return True
 
-    def add(self, group: range, found: list[RankedFill]) -> None:
-        """The current canvas is done; no answers: it was given up. Drops what disagrees with the user's typing."""
-        self.done.append(CanvasResult(group, found))
+    def add(self, group: range, fills: list[RankedFill]) -> None:
+        """Records the fills of the current canvas (none if it was abandoned). Drops what contradicts the typed text."""
+        self.done.append(CanvasResult(group, fills))
         if self.is_amended:
             self.is_amended = False
             self.done = keep_matching(self.done, self._planner.request.holes)
@@ -200,32 +198,32 @@ def matches_typed_text(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
 
 
 def keep_matching(done: Iterable[CanvasResult], holes: Sequence[Hole]) -> list[CanvasResult]:
-    """The canvases before the first whose best answer disagrees with what was typed, with the answers that agree."""
-    kept = []
-    for group, answers in done:
-        found = [each for each in answers if matches_typed_text(each.texts, holes[group.start : group.stop])]
-        if not found or found[0] is not answers[0]:
+    """The canvases before the first whose best fill contradicts the typed text, with the fills that agree."""
+    matching = []
+    for group, fills in done:
+        agreeing = [fill for fill in fills if matches_typed_text(fill.texts, holes[group.start : group.stop])]
+        if not agreeing or agreeing[0] is not fills[0]:
             break
-        kept.append(CanvasResult(group, found))
-    return kept
+        matching.append(CanvasResult(group, agreeing))
+    return matching
 
 
 def candidates(
-    request_id: str, canvases: Sequence[CanvasResult], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
+    request_id: str, canvases: Sequence[CanvasResult], holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
     those whose answers all repeat themselves or have half a character; if that is every hole, there is no candidate.
     """
-    offered = [(group, _without_repetitive(group, found, holes)) for group, found in canvases]
-    for number in range(min(most, max((len(found) for _, found in offered), default=0))):
-        parts = {group.start: found[number if number < len(found) else 0] for group, found in offered if found}
-        filled = {hole for group, found in offered if found for hole in group}
+    offered = [(group, _without_repetitive(group, fills, holes)) for group, fills in canvases]
+    for rank in range(min(limit, max((len(fills) for _, fills in offered), default=0))):
+        parts = {group.start: fills[rank if rank < len(fills) else 0] for group, fills in offered if fills}
+        filled = {hole for group, fills in offered if fills for hole in group}
         texts = [hole.text or hole.starts_with for hole in holes]
         for first, part in parts.items():
             texts[first : first + len(part.texts)] = part.texts
-        for broken in (number for number in set(filled) if has_broken_character(texts[number], holes[number])):
+        for broken in (index for index in set(filled) if has_broken_character(texts[index], holes[index])):
             texts[broken] = holes[broken].text or holes[broken].starts_with
             filled.remove(broken)
         if not filled:
@@ -238,12 +236,12 @@ def candidates(
             tokens=sum(part.tokens for part in parts.values()),
             ms=ms,
             complete=complete,
-            unfilled=tuple(number for number in range(len(holes)) if number not in filled),
+            unfilled=tuple(index for index in range(len(holes)) if index not in filled),
             confidence=sum(part.canvas.confidence for part in parts.values()) / len(parts),
         )
 
 
-def _without_repetitive(group: range, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
+def _without_repetitive(group: range, fills: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
     """The answers without those that repeat themselves, unless the user's own text does."""
-    here = holes[group.start : group.stop]
-    return [answer for answer in found if not any(map(is_repetitive, answer.texts, here))]
+    group_holes = holes[group.start : group.stop]
+    return [fill for fill in fills if not any(map(is_repetitive, fill.texts, group_holes))]

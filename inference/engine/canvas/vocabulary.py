@@ -70,12 +70,12 @@ class Vocabulary:
                 break
             end -= 1
         blank = self.decode(list(ids[end:]))
-        left = len(blank)
-        for place, id_ in enumerate(word := self.encode(f"{blank}x") if blank else []):
+        remaining = len(blank)
+        for index, id_ in enumerate(word := self.encode(f"{blank}x") if blank else []):
             size = len(self._bytes[id_])
-            if size >= left:
-                return (*ids[:end], *word[:place]), tuple(self.encode(blank[-left:]))
-            left -= size
+            if size >= remaining:
+                return (*ids[:end], *word[:index]), tuple(self.encode(blank[-remaining:]))
+            remaining -= size
         try:
             text = self.bytes_of(list(ids[-1:])).decode()
         except UnicodeDecodeError:
@@ -84,10 +84,10 @@ class Vocabulary:
 
     def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
         """`start`'s own token and all that extend it (token healing); `single_line`: but not by a line break."""
-        found = self._range(start)
+        ids = self._range(start)
         if not single_line:
-            return found
-        return [id_ for id_ in found if not self._bytes[id_].startswith(LINE_BREAKS, len(start))]
+            return ids
+        return [id_ for id_ in ids if not self._bytes[id_].startswith(LINE_BREAKS, len(start))]
 
     def agreeing_with(self, start: bytes) -> list[int]:
         """Every token that begins with `start` or that `start` begins with, for a place that requires `start`.
@@ -113,8 +113,8 @@ class Vocabulary:
         if self._byte_level or _SPACE not in text:
             return self._tokenizer.encode_batch([text], add_special_tokens=False)[0].ids
         between = [self.id_of(f"<0x{byte:02X}>") for byte in _SPACE.encode()]
-        first, *others = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
-        return [*first.ids, *(id_ for part in others for id_ in (*between, *part.ids) if id_ is not None)]
+        first, *parts = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
+        return [*first.ids, *(id_ for part in parts for id_ in (*between, *part.ids) if id_ is not None)]
 
     @cached_property
     def line_break_ids(self) -> list[int]:
@@ -156,8 +156,8 @@ def _from_byte_fallback(token: str) -> bytes:
 def _byte_of_character() -> dict[str, int]:
     """GPT-2's printable stand-ins: printable Latin-1 bytes are themselves, the others count up from U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}
+    unprintable = [byte for byte in range(0x100) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(unprintable)}
 
 
 _BYTE_OF_CHARACTER = _byte_of_character()

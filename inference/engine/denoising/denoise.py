@@ -35,8 +35,8 @@ def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> T
 def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
     """(N, V) logits and their softmax -> (N,) entropy in nats."""
     blocks = zip(torch.split(logits, BLOCK_ROWS), torch.split(probabilities, BLOCK_ROWS), strict=True)
-    found = [block.logsumexp(-1) - (chances * block).sum(-1) for block, chances in blocks]
-    return torch.cat(found).clamp(min=0.0)
+    entropies = [block.logsumexp(-1) - (probs * block).sum(-1) for block, probs in blocks]
+    return torch.cat(entropies).clamp(min=0.0)
 
 
 def accept_rows(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
@@ -101,14 +101,14 @@ class NoiseSource:
         if self._mask_token_id is None:
             return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
         sampled = torch.zeros_like(accepted, dtype=torch.long)
-        chances = probabilities[accepted]
-        sampled[accepted] = sample_tokens(chances, random_points(len(chances), self.generator))
+        probs = probabilities[accepted]
+        sampled[accepted] = sample_tokens(probs, random_points(len(probs), self.generator))
         return sampled
 
 
 @dataclass(frozen=True)
 class PartialNoise:
-    """Existing text to rework: its ids (N,), a mask of the noised ones (N,), and the share of the steps to take."""
+    """A partly noised start for rewriting text: ids (N,), which of them are noised (N,), and the share of the steps."""
 
     ids: Tensor
     noised: Tensor
@@ -128,13 +128,13 @@ class PartialNoise:
                 ids += hole.existing or (0,) * (end - first)
                 strengths += [hole.strength] * (end - first)
         device = canvas.pinned.device
-        chances = torch.rand(len(ids), generator=generator, device=device)
-        noised = chances < torch.tensor(strengths, device=device)
+        points = torch.rand(len(ids), generator=generator, device=device)
+        noised = points < torch.tensor(strengths, device=device)
         return cls(torch.tensor(ids, device=device), noised, max(hole.strength for hole in holes))
 
 
 class Denoiser:
-    """Turns a batch of canvases from noise into text. Call `step` until `finished`; an answer is always available."""
+    """Turns a batch of canvases from noise into text. Call `step` until `is_finished`; a prediction always exists."""
 
     def __init__(
         self,
@@ -179,8 +179,8 @@ class Denoiser:
     def filled_canvas(self, index: int) -> FilledCanvas:
         length = self.canvas.lengths[index]
         ids = self.prediction_ids[index, :length].tolist()
-        sure = self.row_confidences[index, :length].tolist()
-        return FilledCanvas(ids, sure, self.canvas.spans[index], int(self.steps[index]))
+        confidences = self.row_confidences[index, :length].tolist()
+        return FilledCanvas(ids, confidences, self.canvas.spans[index], int(self.steps[index]))
 
     @property
     def filled_canvases(self) -> list[FilledCanvas]:
@@ -199,11 +199,11 @@ class Denoiser:
         probabilities = logits.softmax(-1, dtype=torch.float32)
         entropies = self.canvas.per_canvas(entropy(logits, probabilities), float("inf"))
         accepted = accept_rows(entropies, self._settings.entropy_bound, self._min_accepted())
-        kept = accepted[self.canvas.owner, self.canvas.hole_position]
+        is_accepted = accepted[self.canvas.owner, self.canvas.hole_position]
         running = ~self._done[self.canvas.owner]
-        sampled = self._noise.sample(probabilities, kept)
+        sampled = self._noise.sample(probabilities, is_accepted)
         current = self._current.flatten()[self.canvas.hole_rows]
-        proposed = torch.where(kept, sampled, self._noise.noise_ids(len(kept)))
+        proposed = torch.where(is_accepted, sampled, self._noise.noise_ids(len(is_accepted)))
         self._current = self.canvas.with_holes(torch.where(running, proposed, current))
         self._store_prediction(running, logits, probabilities)
         self._update_done(entropies)
@@ -216,11 +216,11 @@ class Denoiser:
         `constraint` applies to the others, which must become stable again.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
-        picked = self._old_hole_rows(chosen, canvas)
-        current = self._current.flatten()[self.canvas.hole_rows[picked]]
-        self.feedback = None if self.feedback is None else self.feedback[picked]
-        self._argmax = self._argmax[picked]
-        self._confidence = self._confidence[picked]
+        old_rows = self._old_hole_rows(chosen, canvas)
+        current = self._current.flatten()[self.canvas.hole_rows[old_rows]]
+        self.feedback = None if self.feedback is None else self.feedback[old_rows]
+        self._argmax = self._argmax[old_rows]
+        self._confidence = self._confidence[old_rows]
         self.steps = self.steps[index]
         if constraint is not None:
             self.constraint = constraint
@@ -228,9 +228,9 @@ class Denoiser:
             self._done = torch.zeros_like(self._done[index])
         else:
             if self.constraint is not None:
-                self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[picked])
-            most = int(canvas.counts.max())
-            self._history = [answer[index, :most] for answer in self._history]
+                self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
+            max_rows = int(canvas.counts.max())
+            self._history = [ids[index, :max_rows] for ids in self._history]
             self._done = self._done[index]
         self.canvas = canvas
         self._current = canvas.with_holes(current)
@@ -238,8 +238,8 @@ class Denoiser:
     def _old_hole_rows(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
         """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
         index = torch.tensor(list(chosen), device=self._current.device)
-        places = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
-        return torch.searchsorted(self.canvas.hole_rows, places)
+        positions = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
+        return torch.searchsorted(self.canvas.hole_rows, positions)
 
     @torch.inference_mode()
     def predict(self, chosen: Tensor | None = None) -> Tensor:
@@ -247,14 +247,14 @@ class Denoiser:
         rows = self.canvas.hole_rows
         feedback = self.feedback
         constraint = self.constraint
-        of_row = None if constraint is None else constraint.bias_index
+        bias_index = None if constraint is None else constraint.bias_index
         if chosen is not None:
             rows = rows[chosen]
-            of_row = None if of_row is None else of_row[chosen]
+            bias_index = None if bias_index is None else bias_index[chosen]
             feedback = None if feedback is None else feedback[chosen]
         logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
-        if constraint is not None and of_row is not None:
-            logits = _biased(logits, constraint.biases, of_row)
+        if constraint is not None and bias_index is not None:
+            logits = _biased(logits, constraint.biases, bias_index)
         heat = self._temperature().to(logits.device)
         if not heat:
             return logits
@@ -280,30 +280,30 @@ class Denoiser:
         self.feedback = feedback
 
     def _update_done(self, entropies: Tensor) -> None:
-        """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same for longer."""
+        """Marks a canvas done once its prediction has been stable for some steps at low mean entropy, or for longer."""
         self.steps += ~self._done
         self.step_number += 1
-        answer = self.canvas.per_canvas(self._argmax, -1)
+        prediction = self.canvas.per_canvas(self._argmax, -1)
         settings = self._settings
-        sure = is_confident(entropies, self.canvas.counts, settings)
-        self._done |= self._is_unchanged(answer, settings.stability) & sure
+        is_sure = is_confident(entropies, self.canvas.counts, settings)
+        self._done |= self._is_unchanged(prediction, settings.stability) & is_sure
         if settings.still_steps:
-            self._done |= self._is_unchanged(answer, settings.still_steps)
+            self._done |= self._is_unchanged(prediction, settings.still_steps)
         needed = max(settings.stability, settings.still_steps)
-        self._history = [*self._history, answer][-needed:] if needed else []
+        self._history = [*self._history, prediction][-needed:] if needed else []
 
-    def _is_unchanged(self, answer: Tensor, steps: int) -> Tensor:
-        """(B,) bool: whether the answer (B, R) equals that of each of the last `steps` steps."""
+    def _is_unchanged(self, prediction: Tensor, steps: int) -> Tensor:
+        """(B,) bool: whether the prediction (B, R) equals that of each of the last `steps` steps."""
         same = torch.full_like(self._done, len(self._history) >= steps)
-        for earlier in self._history[len(self._history) - steps :] if steps else []:
-            same &= (earlier == answer).all(-1)
+        for previous in self._history[len(self._history) - steps :] if steps else []:
+            same &= (previous == prediction).all(-1)
         return same
 
 
-def _biased(logits: Tensor, biases: Tensor, of_row: Tensor) -> Tensor:
+def _biased(logits: Tensor, biases: Tensor, bias_index: Tensor) -> Tensor:
     """(N, V) logits, (K, V) biases, (N,) their indices -> (N, V) sums, without another (N, V) in between."""
     sums = torch.empty_like(logits)
     for first in range(0, len(logits), BLOCK_ROWS):
         rows = slice(first, first + BLOCK_ROWS)
-        torch.add(logits[rows], biases[of_row[rows]], out=sums[rows])
+        torch.add(logits[rows], biases[bias_index[rows]], out=sums[rows])
     return sums

@@ -15,7 +15,7 @@ from inference.models.infill_config import InfillConfig
 
 _GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 """The lengths to try without any knowledge: all of a short line's."""
-_USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
+_USUAL_LINE, _USUAL_BLOCK = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
 _MIN_RESIZABLE_ROWS = 4
 _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
@@ -36,10 +36,10 @@ class SearchBudget:
         """The effort for a request with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
-        most = request.max_steps or (properties.line_steps if lines else None)
+        max_steps = request.max_steps or (properties.line_steps if lines else None)
         if not request.quick:
-            return cls(candidates, most)
-        return cls(candidates, min(properties.quick_steps, most or properties.sampler.max_steps))
+            return cls(candidates, max_steps)
+        return cls(candidates, min(properties.quick_steps, max_steps or properties.sampler.max_steps))
 
 
 def grid_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:
@@ -73,19 +73,19 @@ def candidate_lengths(holes: Sequence[HoleLayout], count: int, *, usual_first: b
     if not all(hole.single_line for hole in holes):
         return list(dict.fromkeys(usual_lengths(holes, part) for part in _PARTS_OF_USUAL[:count]))
     choices = grid_lengths(holes, count)
-    return sorted(choices, key=lambda each: length_deviation(holes, each)) if usual_first else choices
+    return sorted(choices, key=lambda sizes: length_deviation(holes, sizes)) if usual_first else choices
 
 
 def usual_lengths(holes: Sequence[HoleLayout], part: float = 1.0) -> tuple[int, ...]:
     """The likeliest length of each hole judging only by its limits, or that part of it."""
-    wanted = [_USUAL_OF_ONE_LINE if it.single_line else min(_USUAL_OF_SEVERAL, it.max_rows * 2 // 3) for it in holes]
-    sizes = [round(size * part) for size in wanted]
+    usual = [_USUAL_LINE if hole.single_line else min(_USUAL_BLOCK, hole.max_rows * 2 // 3) for hole in holes]
+    sizes = [round(size * part) for size in usual]
     return tuple(max(hole.min_rows, min(size, hole.max_rows)) for hole, size in zip(holes, sizes, strict=True))
 
 
 def length_deviation(holes: Sequence[HoleLayout], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
-    ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual_lengths(holes), strict=True)]
+    ratios = [max(1, size) / max(1, usual) for size, usual in zip(sizes, usual_lengths(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
 
 

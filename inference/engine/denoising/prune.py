@@ -14,66 +14,66 @@ from inference.engine.denoising.denoise import Denoiser
 from inference.engine.denoising.rank import FillRanker
 from inference.engine.loaded_model import LoadedModel
 
-_LEAST_STEPS, _PART_OF_STEPS = 4, 8
-"""When to drop canvases: after this many steps, or this part of them if that is more."""
+_MIN_STEPS, _STEPS_DIVISOR = 4, 8
+"""When to drop canvases: after this many steps, or one in `_STEPS_DIVISOR` of them if that is more."""
 
 TRIAL_SUFFIX_TOKENS = 24
 """How much of the suffix a canvas sees before pruning."""
 
 
-def trial_canvases(rows: Sequence[ComposedCanvas], finished: int, free_rows: int = 0) -> list[ComposedCanvas]:
+def trial_canvases(rows: Sequence[ComposedCanvas], num_finished: int, free_rows: int = 0) -> list[ComposedCanvas]:
     """The canvases to begin with: if some will be dropped, with a short suffix that fills the `free_rows`."""
-    if len(rows) <= finished:
+    if len(rows) <= num_finished:
         return list(rows)
     free = free_rows // len(rows) - max(row.spans[-1][2] for row in rows)
     return [row.with_suffix_cut(max(TRIAL_SUFFIX_TOKENS, free)) for row in rows]
 
 
-def is_due(loop: Denoiser, plan: CanvasPlan, finished: int) -> bool:
+def is_due(loop: Denoiser, plan: CanvasPlan, num_finished: int) -> bool:
     """Whether to drop canvases now, or to show the remaining ones the whole suffix."""
-    if loop.is_finished or loop.step_number != max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS):
+    if loop.is_finished or loop.step_number != max(_MIN_STEPS, loop.max_steps // _STEPS_DIVISOR):
         return False
     whole = [min(spans[-1][2] + len(plan.suffix), plan.width) for spans in loop.canvas.spans]
-    return loop.canvas.batch > finished or loop.canvas.lengths != whole
+    return loop.canvas.batch > num_finished or loop.canvas.lengths != whole
 
 
 def prune(
-    ranking: FillRanker, loop: Denoiser, plan: CanvasPlan, finished: int, known: Sequence[float] | None = None
+    ranker: FillRanker, loop: Denoiser, plan: CanvasPlan, num_finished: int, scores: Sequence[float] | None = None
 ) -> list[FilledCanvas]:
     """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `FillRanker.rank`."""
-    ranked = ranking.rank(loop.filled_canvases, known=known)[:finished]
-    best = [answer.index for answer in ranked]
+    ranked = ranker.rank(loop.filled_canvases, scores=scores)[:num_finished]
+    best = [fill.index for fill in ranked]
     loop.continue_with(best, loop.canvas.select(best, plan.suffix, plan.width))
-    return [answer.canvas for answer in ranked]
+    return [fill.canvas for fill in ranked]
 
 
 def pin(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, text: str) -> bool:
     """Pins `text` at the start of a hole and drops the canvases that disagree; False, and no change, if all do."""
     agreeing = [
-        (index, *found)
+        (index, *match)
         for index in range(loop.canvas.batch)
-        if (found := _matched_rows(model.vocabulary, loop, index, plan.holes[hole], hole, text)) is not None
+        if (match := _matched_rows(model.vocabulary, loop, index, plan.holes[hole], hole, text)) is not None
     ]
     if not agreeing:
         return False
-    keep = [index for index, _, _ in agreeing]
-    canvas = loop.canvas.pin(keep, loop.prediction_ids, hole, [rows for _, rows, _ in agreeing])
-    given = [(hole, number, rest) for number, (_, _, rest) in enumerate(agreeing) if rest]
-    constraint = model.constraints.build(canvas, plan.holes, given=given)
-    loop.continue_with(keep, canvas, constraint)
+    chosen = [index for index, _, _ in agreeing]
+    canvas = loop.canvas.pin(chosen, loop.prediction_ids, hole, [rows for _, rows, _ in agreeing])
+    forced_starts = [(hole, canvas_index, start) for canvas_index, (_, _, start) in enumerate(agreeing) if start]
+    constraint = model.constraints.build(canvas, plan.holes, forced_starts=forced_starts)
+    loop.continue_with(chosen, canvas, constraint)
     return True
 
 
 def _matched_rows(
-    vocabulary: Vocabulary, loop: Denoiser, index: int, slots: HoleLayout, hole: int, text: str
+    vocabulary: Vocabulary, loop: Denoiser, index: int, layout: HoleLayout, hole: int, text: str
 ) -> tuple[int, bytes] | None:
     """How many rows of the hole `text` covers, and its bytes that begin the next row; None if the answer disagrees."""
-    rows = loop.filled_canvas(index).hole_bytes(vocabulary, hole, slots)
-    wanted = b"".join(rows)[: slots.healed_bytes] + text.encode()
-    if not b"".join(rows).startswith(wanted):
+    rows = loop.filled_canvas(index).hole_bytes(vocabulary, hole, layout)
+    remaining = b"".join(rows)[: layout.healed_bytes] + text.encode()
+    if not b"".join(rows).startswith(remaining):
         return None
     count = 0
-    while count < len(rows) and len(wanted) >= len(rows[count]):
-        wanted = wanted[len(rows[count]) :]
+    while count < len(rows) and len(remaining) >= len(rows[count]):
+        remaining = remaining[len(rows[count]) :]
         count += 1
-    return count, wanted
+    return count, remaining

@@ -57,7 +57,7 @@ SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 _REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=4.0, suffix_tokens=16, length=0.15)
 _PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=8.0, suffix_tokens=16)
 _MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, length_deviation=0.2, end=0.2)
-_LENGTHS_OF_A_LINE = 14
+_NUM_LINE_LENGTHS = 14
 
 
 def ranks_by_masking(traits: ModelTraits) -> bool:
@@ -68,7 +68,7 @@ def ranks_by_masking(traits: ModelTraits) -> bool:
 def num_lengths(traits: ModelTraits, holes: Sequence[HoleLayout]) -> int:
     """How many lengths to try."""
     if all(hole.single_line for hole in holes):
-        return _LENGTHS_OF_A_LINE
+        return _NUM_LINE_LENGTHS
     return 1 if ranks_by_masking(traits) else 3
 
 
@@ -88,27 +88,27 @@ class FillRanker:
         """Whether to score fills by masking them again."""
         self.weights = self._weights()
         self.hole_end_logprobs: list[float] = []
-        """The result of `end_chances`, if that counts."""
+        """The result of `end_logprobs`, if that counts."""
 
     def rank(
-        self, written: Sequence[FilledCanvas], *, quick: bool = False, known: Sequence[float] | None = None
+        self, canvases: Sequence[FilledCanvas], *, quick: bool = False, scores: Sequence[float] | None = None
     ) -> list[RankedFill]:
         """The different answers, best first; last those with half a character, then those with an empty hole.
 
         `quick`: skips scoring a single answer. `known`: their scores, if already computed.
         """
-        count = len(written)
-        found = known or ([0.0] * count if count == 1 and quick else self._scores(written))
-        return results.rank_fills(self._model.vocabulary, self._plan.holes, written, found)
+        count = len(canvases)
+        scores = scores or ([0.0] * count if count == 1 and quick else self._scores(canvases))
+        return results.rank_fills(self._model.vocabulary, self._plan.holes, canvases, scores)
 
-    def _scores(self, written: Sequence[FilledCanvas]) -> list[float]:
+    def _scores(self, canvases: Sequence[FilledCanvas]) -> list[float]:
         """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
         if not self._model.traits.can_score:
-            return [one.log_confidence for one in written]
-        ends = [one.spans[-1][2] for one in written]
+            return [canvas.log_confidence for canvas in canvases]
+        ends = [canvas.spans[-1][2] for canvas in canvases]
         pairs = [
-            (one.ids[:end], one.ids[end : end + self.weights.suffix_tokens])
-            for one, end in zip(written, ends, strict=True)
+            (canvas.ids[:end], canvas.ids[end : end + self.weights.suffix_tokens])
+            for canvas, end in zip(canvases, ends, strict=True)
         ]
         return fill_scores(self._context, pairs, self.weights)
 
@@ -123,8 +123,8 @@ class FillRanker:
 
     def score_by_masking(
         self,
-        written: Sequence[FilledCanvas],
-        found: list[float],
+        canvases: Sequence[FilledCanvas],
+        scores: list[float],
         parts: int = NUM_PARTS,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
@@ -132,37 +132,37 @@ class FillRanker:
 
         Does not read the fills themselves without `parts`, nor any more of them once it is late.
         """
-        orders = [_split_into_parts(one, parts, self.weights.suffix_tokens) for one in written]
-        fills: list[list[float]] = [[] for _ in written]
-        behind: list[list[float]] = [[] for _ in written]
-        passes = self._passes(written, orders)
+        orders = [_split_into_parts(canvas, parts, self.weights.suffix_tokens) for canvas in canvases]
+        fill_logprobs: list[list[float]] = [[] for _ in canvases]
+        suffix_logprobs: list[list[float]] = [[] for _ in canvases]
+        passes = self._passes(canvases, orders)
         for part in range(parts + 1):
-            for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
-                kept += values
+            for new, logprobs in zip(next(passes), suffix_logprobs if part == parts else fill_logprobs, strict=True):
+                logprobs += new
             yield
             if part + 1 < parts and is_late():
-                yield from self.score_by_masking(written, found, 0)
+                yield from self.score_by_masking(canvases, scores, 0)
                 return
-        for one, fill, outside in zip(written, fills, behind, strict=True):
-            score = combine_scores(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, self.weights)
-            sizes = [end - first for _, first, end in one.spans]
+        for canvas, fill, suffix in zip(canvases, fill_logprobs, suffix_logprobs, strict=True):
+            score = combine_scores(sum(fill), len(fill), sum(suffix) / len(suffix) if suffix else None, self.weights)
+            sizes = [end - first for _, first, end in canvas.spans]
             score -= self.weights.length_deviation * length.length_deviation(self._plan.holes, sizes)
             end = (
                 self.hole_end_logprobs[min(sizes[0], len(self.hole_end_logprobs) - 1)]
                 if self.hole_end_logprobs
                 else 0.0
             )
-            found.append(score + self.weights.end * end)
+            scores.append(score + self.weights.end * end)
 
     @torch.inference_mode()
     def _passes(
-        self, written: Sequence[FilledCanvas], orders: Sequence[Sequence[Sequence[int]]]
+        self, canvases: Sequence[FilledCanvas], orders: Sequence[Sequence[Sequence[int]]]
     ) -> Generator[list[list[float]], None, None]:
         """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
         device = self._model.family.device
-        width = max(len(one.ids) for one in written)
-        true = torch.tensor([[*one.ids, *[0] * (width - len(one.ids))] for one in written], device=device)
-        lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
+        width = max(len(canvas.ids) for canvas in canvases)
+        true = torch.tensor([[*canvas.ids, *[0] * (width - len(canvas.ids))] for canvas in canvases], device=device)
+        lengths = torch.tensor([[len(canvas.ids)] for canvas in canvases], device=device)
         valid = torch.arange(width, device=device) < lengths
         flat = true.flatten().clone()
         flat[_flat_rows([[row for part in order for row in part] for order in orders], width, device)] = (
@@ -172,13 +172,13 @@ class FillRanker:
             rows = _flat_rows(part, width, device)
             values: list[float] = []
             if len(rows):
-                shown = None if bool(valid.all()) else valid
-                logits = self._context.predict(flat.view_as(true), rows, valid=shown)
+                valid_rows = None if bool(valid.all()) else valid
+                logits = self._context.predict(flat.view_as(true), rows, valid=valid_rows)
                 tokens = true.flatten()[rows]
                 values = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].tolist()
                 flat = flat.index_put((rows,), tokens)
-            taken = iter(values)
-            yield [[next(taken) for _ in each] for each in part]
+            remaining = iter(values)
+            yield [[next(remaining) for _ in canvas_rows] for canvas_rows in part]
 
     @torch.inference_mode()
     def end_logprobs(self) -> list[float]:
@@ -186,17 +186,17 @@ class FillRanker:
 
         Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
         """
-        (hole, *others), following = self._plan.holes, list(self._plan.suffix[:_SUFFIX_TOKENS])
-        if others or not following or hole.min_rows == hole.max_rows:
+        (hole, *more_holes), following = self._plan.holes, list(self._plan.suffix[:_SUFFIX_TOKENS])
+        if more_holes or not following or hole.min_rows == hole.max_rows:
             return []
         rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced))
         device = self._model.family.device
         ids = torch.tensor([[*hole.forced, *[self._mask_token_id] * rows]], device=device)
         logits = self._context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
-        chances = logits.log_softmax(-1)[:, following]
-        begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.max_rows + 1))]
-        found: list[float] = torch.stack(begins).log_softmax(0).tolist()
-        return found
+        logprobs = logits.log_softmax(-1)[:, following]
+        ends = [logprobs[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.max_rows + 1))]
+        by_length: list[float] = torch.stack(ends).log_softmax(0).tolist()
+        return by_length
 
     @property
     def _mask_token_id(self) -> int:
@@ -214,13 +214,13 @@ def fill_scores(
     A candidate is its tokens from the first hole to the end of the last, and the pinned ones that follow. `context` is
     the prefix up to the first hole. Without a prefix, a fill's first token has no score.
     """
-    known = context.log_probabilities([[*fill, *suffix] for fill, suffix in candidates])
-    found = []
-    for values, (_, suffix) in zip(known, candidates, strict=True):
-        count = len(values) - len(suffix)
-        behind = float(values[count:].mean()) if suffix else None
-        found.append(combine_scores(float(values[:count].sum()), count, behind, weights))
-    return found
+    scores = []
+    all_logprobs = context.log_probabilities([[*fill, *suffix] for fill, suffix in candidates])
+    for logprobs, (_, suffix) in zip(all_logprobs, candidates, strict=True):
+        count = len(logprobs) - len(suffix)
+        suffix_logprob = float(logprobs[count:].mean()) if suffix else None
+        scores.append(combine_scores(float(logprobs[:count].sum()), count, suffix_logprob, weights))
+    return scores
 
 
 def combine_scores(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
@@ -230,20 +230,20 @@ def combine_scores(fill: float, tokens: int, suffix: float | None, weights: Scor
     return score + weights.length * math.log(max(1, tokens))
 
 
-def _split_into_parts(one: FilledCanvas, parts: int, following: int) -> list[list[int]]:
-    """The open rows in this many parts, from left to right, then up to `following` rows behind each hole."""
-    rows = [row for _, first, end in one.spans for row in range(first, end)]
-    limits = [*(begin for begin, _, _ in one.spans[1:]), len(one.ids)]
-    behind = [
+def _split_into_parts(canvas: FilledCanvas, parts: int, suffix_rows: int) -> list[list[int]]:
+    """The open rows in this many parts, from left to right, then up to `suffix_rows` rows after each hole."""
+    rows = [row for _, first, end in canvas.spans for row in range(first, end)]
+    limits = [*(begin for begin, _, _ in canvas.spans[1:]), len(canvas.ids)]
+    suffixes = [
         row
-        for (_, _, end), limit in zip(one.spans, limits, strict=True)
-        for row in range(end, min(end + following, limit))
+        for (_, _, end), limit in zip(canvas.spans, limits, strict=True)
+        for row in range(end, min(end + suffix_rows, limit))
     ]
     edges = [len(rows) * part // max(1, parts) for part in range(parts + 1)]
-    return [*(rows[start:end] for start, end in itertools.pairwise(edges)), behind]
+    return [*(rows[start:end] for start, end in itertools.pairwise(edges)), suffixes]
 
 
-def _flat_rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
-    """Rows of each canvas as numbers in the flattened (B * W)."""
-    numbers = [number * width + row for number, rows in enumerate(of_each) for row in rows]
-    return torch.tensor(numbers, dtype=torch.long, device=device)
+def _flat_rows(rows_by_canvas: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
+    """The rows of each canvas as indices into the flattened (B * W)."""
+    flat = [index * width + row for index, rows in enumerate(rows_by_canvas) for row in rows]
+    return torch.tensor(flat, dtype=torch.long, device=device)

@@ -1,4 +1,4 @@
-"""The denoising loop of published masked-diffusion samplers: written rows stay, and the surest rows come first.
+"""The sampling loop of masked diffusion models: the most confident rows are unmasked first and then stay fixed.
 
 Each step writes as many rows as a schedule says. With the model exact and temperature 0 it gives the tokens of the
 originals (tests/inference/engine/test_unmasking_parity.py), but never writes the mask token. Counts are computed in
@@ -45,7 +45,7 @@ def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
 
 def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
     """The same by MDLM's rule: the share of the steps left, rounded to the nearest even number."""
-    now, then = (torch.tensor((steps - at) / steps, dtype=torch.float32) for at in (step, step + 1))
+    now, then = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
     share = 1 - (1 - (1 - then)) / (1 - (1 - now))
     return (masked.float() * share.to(masked.device)).round().long()
 
@@ -63,16 +63,16 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     """(N, V) logits, the minimum beyond the likeliest tokens whose probabilities together first exceed `top_p`."""
     if top_p >= 1.0:
         return logits
-    chances = logits.softmax(-1)
+    probs = logits.softmax(-1)
     for count in (min(_TOP_P_TOKENS, logits.shape[-1]), logits.shape[-1]):
-        likeliest, tokens = chances.topk(count, -1)
+        likeliest, tokens = probs.topk(count, -1)
         total = likeliest.cumsum(-1)
         if bool((total[:, -1] > top_p).all()):
             break
     dropped = total - likeliest > top_p
-    least = torch.finfo(logits.dtype).min
-    kept = torch.full_like(logits, least)
-    return kept.scatter(-1, tokens, logits.gather(-1, tokens).masked_fill(dropped, least))
+    minimum = torch.finfo(logits.dtype).min
+    masked_logits = torch.full_like(logits, minimum)
+    return masked_logits.scatter(-1, tokens, logits.gather(-1, tokens).masked_fill(dropped, minimum))
 
 
 def unmask_confidence(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
@@ -115,9 +115,9 @@ class Resizing:
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
         shrinks = grows.clone()
         for index, spans in enumerate(canvas.spans):
-            for (_, first, end), (least, most) in zip(spans, self.limits, strict=True):
-                grows[index, first:end] = end - first < most and doubled[index] < self.budget and not last
-                shrinks[index, first:end] = end - first > least
+            for (_, first, end), (min_rows, max_rows) in zip(spans, self.limits, strict=True):
+                grows[index, first:end] = end - first < max_rows and doubled[index] < self.budget and not last
+                shrinks[index, first:end] = end - first > min_rows
         rows = canvas.hole_rows.cpu()
         return grows.flatten()[rows].to(canvas.pinned.device), shrinks.flatten()[rows].to(canvas.pinned.device)
 
@@ -130,46 +130,46 @@ def resize_canvases(
     Also returns (N',) the old hole row number of each new one, and (N',) bool which are new and masked. `tokens` (N,)
     and `masked` (N,) are those of the hole rows. Rows that would resize a hole beyond its limits become masked again.
     """
-    says = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
-    if not bool(says.any()):
+    resizes = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
+    if not bool(resizes.any()):
         return None
-    sayings = {number: int(tokens[number]) for number in says.nonzero()[:, 0].tolist()}
-    numbers = itertools.count()
-    rows = []
-    picked = list[int]()
+    resize_tokens = {row: int(tokens[row]) for row in resizes.nonzero()[:, 0].tolist()}
+    hole_rows = itertools.count()
+    canvases = []
+    old_rows = list[int]()
     added = list[bool]()
-    for row in canvas.canvases:
-        made: list[int] = []
+    for old in canvas.canvases:
+        ids: list[int] = []
         spans: list[HoleRows] = []
-        at = 0
-        for (begin, first, end), limits in zip(row.spans, rules.limits, strict=True):
-            made += row.ids[at:first]
-            opened = len(made)
+        start = 0
+        for (begin, first, end), limits in zip(old.spans, rules.limits, strict=True):
+            ids += old.ids[start:first]
+            opened = len(ids)
             size = end - first
-            for number in itertools.islice(numbers, size):
-                copies, fresh, size = _copies(sayings.get(number), size, limits, rules)
-                made += [OPEN] * copies
-                picked += [number] * copies
-                added += [fresh] * copies
-            spans.append((opened - (first - begin), opened, len(made)))
-            at = end
-        rows.append(ComposedCanvas((*made, *row.ids[at:]), tuple(spans)))
+            for old_row in itertools.islice(hole_rows, size):
+                copies, is_new, size = _copies(resize_tokens.get(old_row), size, limits, rules)
+                ids += [OPEN] * copies
+                old_rows += [old_row] * copies
+                added += [is_new] * copies
+            spans.append((opened - (first - begin), opened, len(ids)))
+            start = end
+        canvases.append(ComposedCanvas((*ids, *old.ids[start:]), tuple(spans)))
     device = tokens.device
     return (
-        CanvasBatch.from_canvases(rows, device),
-        torch.tensor(picked, dtype=torch.long, device=device),
+        CanvasBatch.from_canvases(canvases, device),
+        torch.tensor(old_rows, dtype=torch.long, device=device),
         torch.tensor(added, dtype=torch.bool, device=device),
     )
 
 
-def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
+def _copies(resize_token: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
     """For a row with or without such a token: how many rows it becomes, whether they are masked, its hole's size."""
-    least, most = limits
-    if saying is None:
+    min_rows, max_rows = limits
+    if resize_token is None:
         return 1, False, size
-    if saying == rules.expand_id:
-        return (2, True, size + 1) if size < most else (1, True, size)
-    return (0, True, size - 1) if size > least else (1, True, size)
+    if resize_token == rules.expand_id:
+        return (2, True, size + 1) if size < max_rows else (1, True, size)
+    return (0, True, size - 1) if size > min_rows else (1, True, size)
 
 
 class UnmaskingDenoiser(Denoiser):
@@ -184,10 +184,10 @@ class UnmaskingDenoiser(Denoiser):
         *,
         resizing: Resizing | None = None,
         start: PartialNoise | None = None,
-        **other: Any,
+        **options: Any,
     ) -> None:
         """As `Denoiser`. `resizing`: how a hole gains and loses rows, if the model can request that."""
-        super().__init__(context, canvas, settings, noise, start=start, **other)
+        super().__init__(context, canvas, settings, noise, start=start, **options)
         self._resizing = resizing
         self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
         if start is not None:
@@ -211,8 +211,8 @@ class UnmaskingDenoiser(Denoiser):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
         chosen = self._masked.nonzero()[:, 0]
-        drawn, sure, confidence = self._choose_tokens(self._forbid_resizing(self.predict(chosen), chosen))
-        self._unmask_rows(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
+        tokens, confidence, probs = self._choose_tokens(self._forbid_resizing(self.predict(chosen), chosen))
+        self._unmask_rows(chosen, tokens, probs, self._rows_to_write(chosen, confidence, due))
         self.steps += running
         self.step_number += 1
         self._time += 1
@@ -221,34 +221,34 @@ class UnmaskingDenoiser(Denoiser):
 
     def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
         """See `Denoiser`. Newly pinned rows are no longer masked."""
-        picked = self._old_hole_rows(chosen, canvas)
-        self._masked = self._masked[picked]
+        old_rows = self._old_hole_rows(chosen, canvas)
+        self._masked = self._masked[old_rows]
         self._doubled = [self._doubled[index] for index in chosen]
         super().continue_with(chosen, canvas, constraint)
 
     def _max_passes(self) -> int:
-        left = self._times - self._time
+        remaining_steps = self._times - self._time
         rows = int(self._per_canvas(self._masked).max())
-        return self.step_number + min(left, rows)
+        return self.step_number + min(remaining_steps, rows)
 
     def _per_canvas(self, rows: Tensor) -> Tensor:
         """(N,) bool -> (B,) the count of each canvas."""
         zeros = torch.zeros(self.canvas.batch, dtype=torch.long, device=rows.device)
         return zeros.index_add(0, self.canvas.owner, rows.long())
 
-    def _rows_to_write(self, chosen: Tensor, sure: Tensor, due: Tensor) -> Tensor:
-        """(N,) bool: the surest of the `chosen`, as many of each canvas as are `due` (B,)."""
-        every = torch.full((len(self._masked),), -torch.inf, device=sure.device)
-        table = self.canvas.per_canvas(every.index_put((chosen,), sure), -torch.inf)
+    def _rows_to_write(self, chosen: Tensor, confidence: Tensor, due: Tensor) -> Tensor:
+        """(N,) bool: the most confident of the `chosen`, as many of each canvas as are `due` (B,)."""
+        every = torch.full((len(self._masked),), -torch.inf, device=confidence.device)
+        table = self.canvas.per_canvas(every.index_put((chosen,), confidence), -torch.inf)
         return select_most_confident(table, due)[self.canvas.owner, self.canvas.hole_position]
 
-    def _unmask_rows(self, chosen: Tensor, drawn: Tensor, confidence: Tensor, written: Tensor) -> None:
-        """Writes the drawn tokens into those masked rows; the other rows show theirs only in drafts."""
-        tokens = self._argmax.index_put((chosen,), drawn)
-        sure = self._confidence.index_put((chosen,), confidence)
+    def _unmask_rows(self, chosen: Tensor, new_ids: Tensor, new_probs: Tensor, is_selected: Tensor) -> None:
+        """Writes the tokens of the selected rows; the other masked rows show theirs only in drafts."""
+        tokens = self._argmax.index_put((chosen,), new_ids)
+        probs = self._confidence.index_put((chosen,), new_probs)
         self._argmax = torch.where(self._masked, tokens, self._argmax)
-        self._confidence = torch.where(self._masked, sure, self._confidence)
-        self._masked = self._masked & ~written
+        self._confidence = torch.where(self._masked, probs, self._confidence)
+        self._masked = self._masked & ~is_selected
         self._current = self.canvas.with_holes(
             torch.where(self._masked, self._noise.noise_ids(len(self._masked)), self._argmax)
         )
@@ -259,15 +259,15 @@ class UnmaskingDenoiser(Denoiser):
         if self._temperature():
             points = torch.split(denoise.random_points(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
         parts = map(self._choose_block_tokens, torch.split(logits, denoise.BLOCK_ROWS), points)
-        drawn, sure, confidence = map(torch.cat, zip(*parts, strict=True))
-        return drawn, sure, confidence
+        tokens, confidence, probs = map(torch.cat, zip(*parts, strict=True))
+        return tokens, confidence, probs
 
     def _choose_block_tokens(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         logits = nucleus(logits, self._settings.top_p)
         probabilities = logits.softmax(-1, dtype=torch.float32)
-        drawn = logits.argmax(-1) if points is None else denoise.sample_tokens(probabilities, points)
-        sure = unmask_confidence(self._settings.method, probabilities, drawn)
-        return drawn, sure, probabilities.gather(-1, drawn[:, None])[:, 0]
+        tokens = logits.argmax(-1) if points is None else denoise.sample_tokens(probabilities, points)
+        confidence = unmask_confidence(self._settings.method, probabilities, tokens)
+        return tokens, confidence, probabilities.gather(-1, tokens[:, None])[:, 0]
 
     def _forbid_resizing(self, logits: Tensor, chosen: Tensor) -> Tensor:
         """(N, V) logits without the tokens that would take a hole beyond its limits."""
@@ -280,17 +280,17 @@ class UnmaskingDenoiser(Denoiser):
 
     def _resize(self, rules: Resizing) -> None:
         """Replaces each doubled row by two masked ones, and removes each deleted one."""
-        made = resize_canvases(self.canvas, self._argmax, self._masked, rules)
-        if made is None:
+        resized = resize_canvases(self.canvas, self._argmax, self._masked, rules)
+        if resized is None:
             return
         for row in (~self._masked & (self._argmax == rules.expand_id)).nonzero()[:, 0].tolist():
             self._doubled[int(self.canvas.owner[row])] += 1
-        canvas, picked, added = made
+        canvas, old_rows, added = resized
         self.canvas = canvas
-        self._masked = self._masked[picked] | added
-        self._argmax = self._argmax[picked]
-        self._confidence = self._confidence[picked].masked_fill(added, 0.0)
+        self._masked = self._masked[old_rows] | added
+        self._argmax = self._argmax[old_rows]
+        self._confidence = self._confidence[old_rows].masked_fill(added, 0.0)
         if self.constraint is not None:
-            self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[picked])
-        self._current = canvas.with_holes(torch.where(self._masked, self._noise.noise_ids(len(picked)), self._argmax))
+            self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
+        self._current = canvas.with_holes(torch.where(self._masked, self._noise.noise_ids(len(old_rows)), self._argmax))
         self.max_steps = self._max_passes()

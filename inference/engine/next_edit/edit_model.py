@@ -83,7 +83,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
             if not (yield from self._prefill_context(context, ids)):
                 return ()
             tokens = yield from self._decode(context, draft, prompt.ends)
-        return prompt.edits(self.output, prompt.sure(tokens)) if tokens else ()
+        return prompt.edits(self.output, prompt.confidence(tokens)) if tokens else ()
 
     def _prompt_ids(self, prompt: EditPrompt) -> list[int]:
         """Returns the prompt's tokens. Its control texts are single tokens where the model has them."""

@@ -110,13 +110,13 @@ class NextEditJudgeRun(RequestRun[_Event]):
 def _changes(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     """The head of a diff, and the latest of the changes that led to `text`."""
     lines = LINE.findall(text)
-    shown = ""
+    diff = ""
     for hunk in hunks[-_MAX_HUNKS:]:
         end = hunk.line + hunk.new.count("\n")
         above = "".join(lines[max(0, hunk.line - _LINES_ABOVE_HUNK) : hunk.line])
         below = "".join(lines[end : end + 1])
-        shown += "@@\n" + _marked(" ", above) + _marked("-", hunk.old) + _marked("+", hunk.new) + _marked(" ", below)
-    return f"--- a/{path}\n+++ b/{path}\n{shown[-_MAX_CHARS:]}"
+        diff += "@@\n" + _marked(" ", above) + _marked("-", hunk.old) + _marked("+", hunk.new) + _marked(" ", below)
+    return f"--- a/{path}\n+++ b/{path}\n{diff[-_MAX_CHARS:]}"
 
 
 def _diff_removing(current: str, above: str) -> str:

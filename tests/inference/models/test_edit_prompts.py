@@ -79,8 +79,8 @@ def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, floa
     prompt = prompt_for("sweep", request(TEXT, TEXT.index("line30")))
     assert prompt is not None
     answer = pieces(prompt.draft, old, *new)
-    assert prompt.sure(answer) == pytest.approx(sure)
-    found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.sure(answer))
+    assert prompt.confidence(answer) == pytest.approx(sure)
+    found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.confidence(answer))
     assert len(found) == (sure >= MIN_CONFIDENCE and sure < 1)
 
 
@@ -90,7 +90,7 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     prompt = prompt_for(kind, request(TEXT, TEXT.index("line30")))
     assert prompt is not None
     answer = pieces(prompt.draft.rstrip("\n"), "line31", ("line9", 0.3))
-    assert prompt.sure([*answer, (prompt.ends[0].encode(), 1.0)]) == pytest.approx(0.3)
+    assert prompt.confidence([*answer, (prompt.ends[0].encode(), 1.0)]) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
