@@ -30,7 +30,7 @@ from lsp_server.documents.reading import (
     replace_text,
 )
 from lsp_server.documents.uris import names_of
-from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, left_as_they_are
+from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, unfilled_message
 from lsp_server.fill.postprocess import count_unfilled, current_texts
 from lsp_server.settings.configuration import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
     output.show(args, name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
-    if left := left_as_they_are(texts, current):
+    if left := unfilled_message(texts, current):
         say(left)
     if better:
         say(f"{_MAKES_DO}infill-ls models pull {better}")
@@ -166,7 +166,7 @@ async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.N
     NothingFound and WorkerError.
     """
     settings = file.configuration.of(file.snapshot.uri)
-    budget = FillBudget.of(settings, invoked=True)
+    budget = FillBudget.from_settings(settings, invoked=True)
     usual_ms = Settings().deadline_ms.invoked
     is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline.timeout_ms != usual_ms
     with output.progress(file.snapshot, spans, args) as (on_status, on_draft):

@@ -7,7 +7,7 @@ from itertools import accumulate
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
-from lsp_server.fill.postprocess import FEW_HOLES
+from lsp_server.fill.postprocess import MAX_PARSED_HOLES
 from lsp_server.holes import Span
 
 _Pieces = tuple[str, ...]
@@ -25,7 +25,7 @@ class HoleDraft:
     confidences: _Confidences
 
     def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
-        return _within(first, first + length, self.pieces, self.confidences)
+        return _crop(first, first + length, self.pieces, self.confidences)
 
 
 class DraftReader:
@@ -33,21 +33,21 @@ class DraftReader:
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[Span]) -> None:
         self._spans = spans
-        self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.Patience(0))
-        self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
+        self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.FitDeadline(0))
+        self._cached: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
-    def read(self, draft: Draft) -> list[HoleDraft]:
+    def read_holes(self, draft: Draft) -> list[HoleDraft]:
         """The holes whose draft has something to insert; the others keep their text."""
         changed = [
-            number
-            for number, canvas in enumerate(zip(draft.pieces, draft.confidences, strict=True))
-            if number < len(self._spans) and self._known.get(number, (None,))[:2] != canvas
+            index
+            for index, canvas in enumerate(zip(draft.pieces, draft.confidences, strict=True))
+            if index < len(self._spans) and self._cached.get(index, (None,))[:2] != canvas
         ]
-        for number in changed[:FEW_HOLES]:
-            pieces = draft.pieces[number]
-            confidences = draft.confidences[number]
-            self._known[number] = pieces, confidences, self._hole(self._spans[number], pieces, confidences)
-        return [found for number in sorted(self._known) if (found := self._known[number][2]) is not None]
+        for index in changed[:MAX_PARSED_HOLES]:
+            pieces = draft.pieces[index]
+            confidences = draft.confidences[index]
+            self._cached[index] = pieces, confidences, self._hole(self._spans[index], pieces, confidences)
+        return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
     def _hole(self, span: Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
         text = self._fitter.fit(span, "".join(pieces)) if pieces else None
@@ -56,13 +56,13 @@ class DraftReader:
 
 def progress_of(draft: Draft) -> tuple[str, int]:
     """A message such as `step 3`, or `hole 4 of 9, step 3` before the last hole, and a percentage by the holes begun.
-    How many steps there will be nobody knows: most models end long before the most there can be.
+    The number of steps is unknown in advance: most models end long before their limit.
     """
     holes = len(draft.pieces)
-    begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
-    if begun in (0, holes):
+    current = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
+    if current in (0, holes):
         return f"step {draft.step}", 0
-    return f"hole {begun} of {holes}, step {draft.step}", 100 * (begun - 1) // holes
+    return f"hole {current} of {holes}, step {draft.step}", 100 * (current - 1) // holes
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
@@ -72,11 +72,11 @@ def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) ->
     first = "".join(pieces).find(text)
     if first < 0:
         return (text,), (sum(confidences) / max(len(confidences), 1),)
-    return _within(first, first + len(text), pieces, confidences)
+    return _crop(first, first + len(text), pieces, confidences)
 
 
-def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
+def _crop(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
     """The pieces, or parts of pieces, within [first, end) of their joined text."""
     starts = accumulate(map(len, pieces), initial=0)
-    parts = [piece[max(first - at, 0) : max(end - at, 0)] for piece, at in zip(pieces, starts, strict=False)]
-    return tuple(filter(None, parts)), tuple(kept for part, kept in zip(parts, confidences, strict=True) if part)
+    parts = [piece[max(first - start, 0) : max(end - start, 0)] for piece, start in zip(pieces, starts, strict=False)]
+    return tuple(filter(None, parts)), tuple(prob for part, prob in zip(parts, confidences, strict=True) if part)

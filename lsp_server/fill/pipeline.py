@@ -14,7 +14,7 @@ from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import postprocess
-from lsp_server.fill.postprocess import FEW_HOLES, Syntax, count_unfilled, current_texts, fitted
+from lsp_server.fill.postprocess import MAX_PARSED_HOLES, Syntax, count_unfilled, current_texts, postprocess_all
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.syntax.view import View
@@ -25,7 +25,7 @@ _FIT_SHARE = 0.1
 """Reserve at most this share of the deadline for fitting,"""
 _FIT_HOLE_MS = 20
 """and this much per hole and candidate,"""
-_LEAST_FIT_MS = 100
+_MIN_FIT_MS = 100
 """but fit even a late answer for this long."""
 _LATE_SHARE = 0.25
 """An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
@@ -39,7 +39,7 @@ CUT_OFF = (
 NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
-LEFT = "{} of {} holes are left as they are: nothing that fits was found for them, or there was no time"
+UNFILLED = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class FillBudget:
     endpoint_client: str = ""
 
     @classmethod
-    def of(cls, settings: Settings, *, invoked: bool) -> "FillBudget":
+    def from_settings(cls, settings: Settings, *, invoked: bool) -> "FillBudget":
         """A larger budget for explicit requests than for automatic ones."""
         if invoked:
             deadline = Deadline(settings.deadline_ms.invoked)
@@ -111,7 +111,7 @@ class FillResult:
             return TOO_LATE.format(budget.deadline.timeout_ms)
         if self.unchanged:
             return NOTHING_TO_CHANGE
-        return NOTHING_FITS + (WHAT_IT_WROTE.format(postprocess.in_words(self.drops)) if self.drops else "")
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(postprocess.describe_drops(self.drops)) if self.drops else "")
 
 
 async def fill(
@@ -141,7 +141,7 @@ async def fill(
         drafts=options.drafts,
         max_tokens=budget.max_tokens,
     )
-    segments = _with_syntax(segments, snapshot, spans, marker)
+    segments = _add_syntax(segments, snapshot, spans, marker)
     request = InfillRequest(
         id=request_id,
         segments=tuple(_as_models_read(segment, snapshot.text) for segment in segments),
@@ -158,7 +158,7 @@ async def fill(
         drafts=on_draft is not None,
     )
     asking = partial(
-        _answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
+        _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
     result = await asking(request)
     is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
@@ -177,18 +177,18 @@ def _as_models_read(segment: Text | Hole, document: str) -> Text | Hole:
     return replace(segment, text=text, starts_with=model_line_ends(segment.starts_with, document))
 
 
-def _with_syntax(
+def _add_syntax(
     segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.Span], marker: str
 ) -> tuple[Text | Hole, ...]:
     """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
-    if len(spans) > FEW_HOLES or (marker and marker in snapshot.text):
+    if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments
     view = View.from_source(snapshot)
-    syntax = (Syntax.at(view, span.start) for span in spans)
-    return tuple(next(syntax).told(part) if isinstance(part, Hole) else part for part in segments)
+    syntax = (Syntax.at_offset(view, span.start) for span in spans)
+    return tuple(next(syntax).add_to(part) if isinstance(part, Hole) else part for part in segments)
 
 
-async def _answered(
+async def _request_fills(
     worker: WorkerClient,
     snapshot: Snapshot,
     spans: Sequence[holes.Span],
@@ -199,34 +199,34 @@ async def _answered(
     only_whole: bool,
     marker: str,
 ) -> FillResult:
-    left_ms = max(budget.deadline.remaining_ms, 1)
-    to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
-    late_ms = min(left_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
-    request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
+    remaining_ms = max(budget.deadline.remaining_ms, 1)
+    fit_ms = min(remaining_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
+    late_ms = min(remaining_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
+    request = replace(request, deadline_ms=max(int(remaining_ms - fit_ms - late_ms), 1))
     try:  # a quick request has no deadline here: the next one cancels it
         answer = await worker.request(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:
         return FillResult([], late=True)
-    given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
-    patience = postprocess.Patience(max(budget.deadline.remaining_ms, _LEAST_FIT_MS) / 1000)
+    whole = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
+    deadline = postprocess.FitDeadline(max(budget.deadline.remaining_ms, _MIN_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
-        candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
+        candidates, drops = await asyncio.to_thread(postprocess_all, snapshot, spans, whole, deadline, marker)
     finally:
-        patience.stop()
+        deadline.stop()
     current = current_texts(snapshot, spans)
     is_late = answer.done.outcome is Outcome.DEADLINE
     return FillResult(
         candidates,
         late=is_late,
         stopped=answer.done.outcome is Outcome.CANCELLED,
-        unchanged=any(candidate.texts == current for candidate in given),
-        cut=only_whole and not given and (not is_late or bool(answer.candidates)),
+        unchanged=any(candidate.texts == current for candidate in whole),
+        cut=only_whole and not whole and (not is_late or bool(answer.candidates)),
         drops=drops,
         stats=answer.done.stats,
     )
 
 
-def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None:
-    """Tells the user how many holes an answer leaves unfilled; None if it fills them all."""
-    left = count_unfilled(texts, current)
-    return LEFT.format(left, len(current)) if left else None
+def unfilled_message(texts: Sequence[str], current: Sequence[str]) -> str | None:
+    """Says for the user how many holes an answer leaves unfilled; None if it fills them all."""
+    count = count_unfilled(texts, current)
+    return UNFILLED.format(count, len(current)) if count else None

@@ -42,33 +42,32 @@ from lsp_server.syntax.view import StringOrComment, View, goto_next, string_or_c
 
 MAX_PARSE_S = 0.25
 """Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
-_MENDING_S = 0.02
+_MEND_PARSE_S = 0.02
 """The same for all parses that look for a sign at a fill's end: in code that is broken elsewhere they find none."""
-_WINDOW_CHARACTERS = 4000
 
 
-class Patience:
-    """Two deadlines, in `left_s` and, for parsing, in half of that. `stop` ends both."""
+class FitDeadline:
+    """Two deadlines, in `remaining_s` and, for parsing, in half of that. `stop` ends both."""
 
-    def __init__(self, left_s: float = float("inf")) -> None:
-        self._parse_until_s = time.monotonic() + left_s / 2
-        self._until_s = time.monotonic() + left_s
+    def __init__(self, remaining_s: float = float("inf")) -> None:
+        self._parse_until_s = time.monotonic() + remaining_s / 2
+        self._until_s = time.monotonic() + remaining_s
         self._stopped = False
         self._parse = Limit(MAX_PARSE_S)
 
     @property
-    def is_over(self) -> bool:
+    def is_past(self) -> bool:
         return self._stopped or time.monotonic() >= self._until_s
 
     def stop(self) -> None:
         self._stopped = True
         self._parse.stop()
 
-    def for_parse(self, most_s: float = MAX_PARSE_S) -> Limit | None:
+    def parse_limit(self, max_s: float = MAX_PARSE_S) -> Limit | None:
         """The limit of the next parse, in seconds of processor time; None: do not parse."""
         if self._stopped or time.monotonic() >= self._parse_until_s:
             return None
-        self._parse = Limit(most_s)
+        self._parse = Limit(max_s)
         return self._parse
 
 
@@ -76,109 +75,112 @@ _MAX_COUNTED = 100
 """Stop counting here: in a text this broken the count says nothing about a fill."""
 
 
-def order(
-    source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], patience: Patience | None = None
+def rank_by_errors(
+    source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], deadline: FitDeadline | None = None
 ) -> list[int]:
     """The indices of `candidates`, with those that add errors to the tree moved last, compared with a plain name in the
     holes. Without a tree the order stays. Raises ValueError as `splice`, if there is a choice.
     """
     if source.tree is None or len(candidates) < 2:  # parsing takes time, and one candidate leaves no choice
         return list(range(len(candidates)))
-    allowed = _allowed_errors(source, spans, patience)
-    breaks = [(errors_with(source, spans, fills, patience) or 0) > allowed for fills in candidates]
+    allowed = _allowed_errors(source, spans, deadline)
+    breaks = [(count_errors_with(source, spans, fills, deadline) or 0) > allowed for fills in candidates]
     return sorted(range(len(candidates)), key=breaks.__getitem__)
 
 
-def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None) -> bool:
+def breaks_parse(
+    source: Source, spans: Sequence[Span], fills: Sequence[str], deadline: FitDeadline | None = None
+) -> bool:
     """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
-    return (errors_with(source, spans, fills, patience) or 0) > _allowed_errors(source, spans, patience)
+    return (count_errors_with(source, spans, fills, deadline) or 0) > _allowed_errors(source, spans, deadline)
 
 
-def errors_with(
+def count_errors_with(
     source: Source,
     spans: Sequence[Span],
     fills: Sequence[str],
-    patience: Patience | None = None,
+    deadline: FitDeadline | None = None,
     *,
     limit: Limit | None = None,
 ) -> int | None:
     """The number of errors in the tree with `fills` in place of `spans`; None if unknown. Raises as `splice` does."""
     text = splice(source.text, spans, fills)
-    limit = limit or (patience or Patience()).for_parse()
+    limit = limit or (deadline or FitDeadline()).parse_limit()
     if source.tree is None or limit is None:
         return None
     edited = source.tree.copy()
     for span, fill in reversed(list(zip(spans, fills, strict=True))):  # backwards, so that earlier offsets stay valid
         edit_tree(edited, source.text, span.start, span.end, fill)
     filled = parse(source.language_id, text, edited, limit=limit)
-    return None if filled is None else errors_of(filled)
+    return None if filled is None else count_errors(filled)
 
 
-def least_broken(source: Source, span: Span, *fills: str, patience: Patience | None = None) -> str:
+def least_broken(source: Source, span: Span, *fills: str, deadline: FitDeadline | None = None) -> str:
     """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
     if len(set(fills)) == 1:
         return fills[0]
-    errors = [errors_with(source, [span], [fill], patience) for fill in fills]
-    known = [each for each in errors if each is not None]
-    return fills[known.index(min(known))] if len(known) == len(fills) else fills[0]
+    errors = [count_errors_with(source, [span], [fill], deadline) for fill in fills]
+    counts = [count for count in errors if count is not None]
+    return fills[counts.index(min(counts))] if len(counts) == len(fills) else fills[0]
 
 
-def errors_of(tree: Tree | Node) -> int:
+def count_errors(tree: Tree | Node) -> int:
     """The number of error or missing nodes in a tree, or below a node. Visits only branches that contain one."""
-    found, cursor = 0, tree.walk()
-    while found < _MAX_COUNTED:
+    count, cursor = 0, tree.walk()
+    while count < _MAX_COUNTED:
         node = cursor.node
-        found += node is not None and (node.is_error or node.is_missing)
+        count += node is not None and (node.is_error or node.is_missing)
         if node is not None and node.has_error and cursor.goto_first_child():
             continue
         if not goto_next(cursor):
             break
-    return found
+    return count
 
 
-def _allowed_errors(source: Source, spans: Sequence[Span], patience: Patience | None) -> int:
+def _allowed_errors(source: Source, spans: Sequence[Span], deadline: FitDeadline | None) -> int:
     table = table_of(source.language_id)
-    least = errors_of(source.tree) if source.tree else 0
+    allowed = count_errors(source.tree) if source.tree else 0
     for name in dict.fromkeys((table.name, table.name + table.statement_end)):
-        errors = errors_with(source, spans, [span.starts_with + name for span in spans], patience)
-        least = least if errors is None else min(least, errors)
-    return least
+        errors = count_errors_with(source, spans, [span.starts_with + name for span in spans], deadline)
+        allowed = allowed if errors is None else min(allowed, errors)
+    return allowed
 
 
 _SUSPECT = re.compile(r"[^\t\n\r -~]")
-_LOOK = "(?:\ufe0f?[\U0001f3fb-\U0001f3ff]?)"
+_VARIATION = "(?:\ufe0f?[\U0001f3fb-\U0001f3ff]?)"
 _EMOJI = re.compile(
     "[#*0-9]\ufe0f\u20e3|"
-    f"[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]{_LOOK}"
-    f"(?:\u200d[\u2190-\u27ff\u2900-\u2bff\U0001f000-\U0001faff]{_LOOK}){{0,3}}"
+    f"[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]{_VARIATION}"
+    f"(?:\u200d[\u2190-\u27ff\u2900-\u2bff\U0001f000-\U0001faff]{_VARIATION}){{0,3}}"
 )
 """One emoji: the joiners and selectors in it are part of the visible glyph. None joins more than four."""
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-def brings_unseen(fill: str, text: str, typed: str = "") -> bool:
+def adds_invisible(fill: str, text: str, typed: str = "") -> bool:
     """Whether `fill` has an invisible character that neither `text` (but for a byte order mark) nor `typed` has."""
-    return any(each not in typed and each not in text.removeprefix(_BYTE_ORDER_MARK) for each in unseen_in(fill))
+    allowed = {*text.removeprefix(_BYTE_ORDER_MARK), *typed}
+    return not invisible_characters(fill) <= allowed
 
 
 def visible(text: str) -> str:
     """`text` made safe for a terminal: U+FFFD replaces invisible characters."""
-    unseen = unseen_in(text)
-    return text.translate(dict.fromkeys(map(ord, unseen), "\ufffd")) if unseen else text
+    invisible = invisible_characters(text)
+    return text.translate(dict.fromkeys(map(ord, invisible), "\ufffd")) if invisible else text
 
 
-def unseen_in(text: str) -> set[str]:
+def invisible_characters(text: str) -> set[str]:
     """The invisible characters in `text`, except those inside an emoji."""
     if not _SUSPECT.search(text):
         return set()
-    return {each for each in _SUSPECT.findall(_EMOJI.sub("", text)) if is_unseen(each)}
+    return {character for character in _SUSPECT.findall(_EMOJI.sub("", text)) if is_unseen(character)}
 
 
-_AROUND_CHARACTERS = 4000
-"""Read at most this much of the text on either side: a file may be a single line."""
+_MAX_SIDE_CHARACTERS = 4000
+"""The most text read on either side of a hole: a file may be a single line."""
 _BROKEN = "\ufffd"
-_JSON_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//|/\*)')
 """A decoder writes this for bytes that form no character."""
+_JSON_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//|/\*)')
 _TRIPLE_QUOTES = ('"""', "'''")
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
@@ -193,8 +195,8 @@ class Syntax:
     quotes: str | None = None
 
     @classmethod
-    def at(cls, view: View | None, offset: int) -> Self:
-        """That of a hole at `offset`; nothing without a tree."""
+    def at_offset(cls, view: View | None, offset: int) -> Self:
+        """The syntax of a hole at `offset`; empty without a tree."""
         if view is None:
             return cls()
         if _is_unparsed(view, offset):
@@ -207,21 +209,21 @@ class Syntax:
             return cls(brackets, literal)
         return cls(brackets, literal, closable, literal.closer if literal else "")
 
-    def told(self, hole: Hole) -> Hole:
-        """The hole with this, for the decoder."""
+    def add_to(self, hole: Hole) -> Hole:
+        """Returns the hole with what the decoder needs of this."""
         return replace(hole, closable=self.closable, quotes=self.quotes)
 
 
 @dataclass(frozen=True)
 class HoleSurroundings:
-    """The text around a hole: `before` and `after` are the rest of its line. `brackets` are open there, by the tree."""
+    """The text around a hole, with the parts of its line on both sides. The tree says which `brackets` are open."""
 
     span: Span
     table: LanguageTable
     starts_with: str
     above: str
-    before: str
-    after: str
+    line_prefix: str
+    line_suffix: str
     is_last: bool
     ending: Ending
     is_in_expression: bool
@@ -229,28 +231,28 @@ class HoleSurroundings:
     literal: StringOrComment | None
 
     @property
-    def at_line_start(self) -> bool:
+    def is_at_line_start(self) -> bool:
         """Whether only indentation precedes the fill on its first line."""
-        return is_blank(self.before) or "\n" in self.starts_with
+        return is_blank(self.line_prefix) or "\n" in self.starts_with
 
     @property
     def indent(self) -> str:
         """The indentation of the line on which the fill itself begins."""
         typed = self.starts_with.rpartition("\n")[2]
-        return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
+        return indentation(typed if "\n" in self.starts_with else self.line_prefix + typed, 0)
 
     def stays_in_literal(self, fill: str) -> bool:
         """Whether all of the fill is in a string or comment around the hole."""
         return self.literal is not None and not (self.literal.closer and self.literal.closer in fill)
 
 
-def look_around(source: Source, span: Span, view: View | None) -> HoleSurroundings:
+def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurroundings:
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
     starts_with = plain_line_ends(span.starts_with)
-    above = text[max(span.start - _AROUND_CHARACTERS, 0) : span.start]
-    below = text[span.end : span.end + _AROUND_CHARACTERS]
-    syntax = Syntax.at(view, span.start)
+    above = text[max(span.start - _MAX_SIDE_CHARACTERS, 0) : span.start]
+    below = text[span.end : span.end + _MAX_SIDE_CHARACTERS]
+    syntax = Syntax.at_offset(view, span.start)
     ending = Ending(
         above,
         below,
@@ -266,9 +268,9 @@ def look_around(source: Source, span: Span, view: View | None) -> HoleSurroundin
         table=table,
         starts_with=starts_with,
         above=previous_line(text, span.start) or "",
-        before=above[line_start(above, len(above)) :],
-        after=below[: end - span.end],
-        is_last=is_blank(text[end : end + _AROUND_CHARACTERS]),
+        line_prefix=above[line_start(above, len(above)) :],
+        line_suffix=below[: end - span.end],
+        is_last=is_blank(text[end : end + _MAX_SIDE_CHARACTERS]),
         ending=ending,
         is_in_expression=ending.is_in_brackets if view is None else bool(expression_brackets(syntax.brackets)),
         brackets=syntax.brackets,
@@ -288,54 +290,54 @@ def _is_unparsed(view: View, offset: int) -> bool:
 _LINE_ENDS = frozenset(":;,{")
 """What a fill may repeat of the end of its line, though not of what follows at once."""
 _LeastBroken = Callable[..., str]
-"""Of `HoleSurroundings` and some fills, the fill that leaves the fewest errors."""
+"""Takes `HoleSurroundings` and some fills; returns the fill that leaves the fewest errors."""
 
 
-def drop_repeated_line_start(around: HoleSurroundings, fill: str) -> str:
+def drop_repeated_line_start(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without a repeat of the start of its line: `x = ` before `x = 1` leaves `1`.
 
     Cuts nothing after an opening bracket, and no start without a letter, which may be data.
     """
-    start = around.before.lstrip()
+    start = hole.line_prefix.lstrip()
     bare = start.rstrip()
-    if around.starts_with or not _has_letter(start) or bare[-1] in CLOSERS:
+    if hole.starts_with or not _has_letter(start) or bare[-1] in CLOSERS:
         return fill
-    rest = fill.lstrip(" \t")
-    follows = rest[len(start) : len(start) + 1]
+    tail = fill.lstrip(" \t")
+    follows = tail[len(start) : len(start) + 1]
     goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
-    if not rest.startswith(start) or goes_on:
+    if not tail.startswith(start) or goes_on:
         return fill
-    rest = rest[len(start) :]
-    return rest.lstrip(" \t") if start != bare else rest
+    tail = tail[len(start) :]
+    return tail.lstrip(" \t") if start != bare else tail
 
 
-def repeats_line_above(around: HoleSurroundings, fill: str) -> bool:
-    first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
-    return _has_letter(first) and not around.is_in_expression and first.strip() == around.above.strip()
+def repeats_line_above(hole: HoleSurroundings, fill: str) -> bool:
+    first = fill.removeprefix(hole.starts_with).partition("\n")[0] if hole.is_at_line_start else ""
+    return _has_letter(first) and not hole.is_in_expression and first.strip() == hole.above.strip()
 
 
-def cut_repeated_line_end(around: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what the fill has behind
-    it, the parse decides.
+def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
+    """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what follows the fill,
+    the parse decides.
     """
-    if around.literal:  # prose has no pairs, but the full stop or quote may be intended
-        cuts = around.ending.line_cuts(fill.rstrip())
+    if hole.literal:  # prose has no pairs, but the full stop or quote may be intended
+        cuts = hole.ending.line_cuts(fill.rstrip())
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
-    kept = around.ending.without_line_suffix(fill)
-    if kept != fill:
-        splits_quotes = any(fill.rstrip()[len(kept) :].count(quote) % 2 for quote in around.table.quotes)
-        return least_broken(around, kept, fill) if splits_quotes else kept
-    others = [before] if (before := around.ending.before_line_suffix(fill)) else []
-    last = around.after.rstrip()[-1:]
-    if not others and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` in front of `.copy():`
-        others = [fill.rstrip()[:-1]]
-    return least_broken(around, fill, *others)
+    shorter = hole.ending.without_line_suffix(fill)
+    if shorter != fill:
+        splits_quotes = any(fill.rstrip()[len(shorter) :].count(quote) % 2 for quote in hole.table.quotes)
+        return least_broken(hole, shorter, fill) if splits_quotes else shorter
+    alternatives = [shorter] if (shorter := hole.ending.before_line_suffix(fill)) else []
+    last = hole.line_suffix.rstrip()[-1:]
+    if not alternatives and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` before `.copy():`
+        alternatives = [fill.rstrip()[:-1]]
+    return least_broken(hole, fill, *alternatives)
 
 
-def cut_comment_before_code(around: HoleSurroundings, fill: str) -> str:
+def cut_comment_before_code(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
-    at = -1 if is_blank(around.after) else comment_at_end(fill.rstrip(), around.table)
-    return fill if at < 0 else fill[:at].rstrip()
+    offset = -1 if is_blank(hole.line_suffix) else comment_at_end(fill.rstrip(), hole.table)
+    return fill if offset < 0 else fill[:offset].rstrip()
 
 
 def _has_letter(text: str) -> bool:
@@ -345,19 +347,19 @@ def _has_letter(text: str) -> bool:
 class DropReason(StrEnum):
     """Why a fill is not worth showing, worded to follow `what it wrote`."""
 
-    UNREADABLE = "is no valid text"
-    UNSEEN = "has invisible characters"
-    NOT_AS_BEGUN = "does not begin with the typed text"
+    UNREADABLE = "is not valid text"
+    INVISIBLE = "has invisible characters"
+    NOT_AS_TYPED = "does not begin with the typed text"
     EMPTY = "is empty"
     CLOSES = "only ends what it did not begin"
     REPEATS_BELOW = "repeats the lines below"
-    REPEATS_BEHIND = "repeats the text behind the hole"
+    REPEATS_SUFFIX = "repeats the text after the hole"
     REPEATS_ABOVE = "repeats the line above"
-    UNCHANGED = "stands there already"
+    UNCHANGED = "is already there"
     NEW_HOLE = "leaves a hole"
 
 
-def in_words(drops: Mapping[DropReason, int]) -> str:
+def describe_drops(drops: Mapping[DropReason, int]) -> str:
     """All reasons with their counts, most frequent first."""
     ordered = sorted(drops.items(), key=lambda item: -item[1])
     return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)
@@ -369,65 +371,65 @@ class FillPostprocessor:
     """
 
     def __init__(
-        self, source: Source, patience: Patience | None = None, marker: str = "", *, mends: bool = True
+        self, source: Source, deadline: FitDeadline | None = None, marker: str = "", *, mends: bool = True
     ) -> None:
         """`mends`: whether to parse what a fill's end may need; not for many holes."""
         self._source = source
-        self._patience = patience or Patience()
+        self._deadline = deadline or FitDeadline()
         self._marker = marker
         self._mends = mends
-        self._named = _with_names(source, marker, self._patience)
+        self._named = _replace_markers(source, marker, self._deadline)
         self._view = View.from_source(self._named)
         self.drops = Counter[DropReason]()
-        self._known: tuple[Span, HoleSurroundings] | None = None
+        self._cached: tuple[Span, HoleSurroundings] | None = None
 
     def fit(self, span: Span, fill: str) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
         Cuts what repeats the hole's surroundings, and adopts their indentation and line ends.
         """
-        found = self._fitted(self._look_around(span), fill)
-        if not isinstance(found, DropReason) and brings_unseen(found, self._source.text, span.starts_with):
-            found = DropReason.UNSEEN
-        if isinstance(found, DropReason):
-            self.drops[found] += 1
+        result = self._postprocess(self._surroundings(span), fill)
+        if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):
+            result = DropReason.INVISIBLE
+        if isinstance(result, DropReason):
+            self.drops[result] += 1
             return None
-        return found
+        return result
 
-    def _fitted(self, around: HoleSurroundings, fill: str) -> str | DropReason:
+    def _postprocess(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
         fill = plain_line_ends(fill)
-        if _BROKEN in fill or not fill.startswith(around.starts_with):
-            return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_BEGUN
-        fill = trim_start(around, self._without_foreign_signs(fill))
-        if around.span.single_line:
+        if _BROKEN in fill or not fill.startswith(hole.starts_with):
+            return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_TYPED
+        fill = trim_start(hole, self._without_foreign_tokens(fill))
+        if hole.span.single_line:
             fill = fill.partition("\n")[0]
-        if _is_empty(around, fill):
+        if _is_empty(hole, fill):
             return DropReason.EMPTY
-        fill = indent_like(around, self._source.text, fill)
-        if not around.literal and _is_empty(around, fill := around.ending.cut_at_block_end(fill)):
+        fill = indent_like(hole, self._source.text, fill)
+        if not hole.literal and _is_empty(hole, fill := hole.ending.cut_at_block_end(fill)):
             return DropReason.REPEATS_BELOW
-        if _is_empty(around, fill := self._inside(around, fill)):
+        if _is_empty(hole, fill := self._cut_at_closer(hole, fill)):
             return DropReason.CLOSES
-        if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
-            return DropReason.REPEATS_BEHIND
-        return self._ready(around, self._ended(around, fill) if self._mends else fill)
+        if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_end(hole, fill, self._least_broken))):
+            return DropReason.REPEATS_SUFFIX
+        return self._finish(hole, self._mend_end(hole, fill) if self._mends else fill)
 
-    def _ready(self, around: HoleSurroundings, fill: str) -> str | DropReason:
-        text, span = self._source.text, around.span
+    def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
+        text, span = self._source.text, hole.span
         if fill == plain_line_ends(text[span.start : span.end]):
             return DropReason.UNCHANGED
-        if repeats_line_above(around, fill):
+        if repeats_line_above(hole, fill):
             return DropReason.REPEATS_ABOVE
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE
-        return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
+        return close_on_new_line(hole, fill).replace("\n", eol_at(text, span.start))
 
-    def _look_around(self, span: Span) -> HoleSurroundings:
-        if self._known is None or self._known[0] != span:
-            self._known = span, look_around(self._source, span, self._view)
-        return self._known[1]
+    def _surroundings(self, span: Span) -> HoleSurroundings:
+        if self._cached is None or self._cached[0] != span:
+            self._cached = span, surroundings_of(self._source, span, self._view)
+        return self._cached[1]
 
-    def _without_foreign_signs(self, fill: str) -> str:
+    def _without_foreign_tokens(self, fill: str) -> str:
         """`fill` up to the line with a token of some model's prompts, and without comments in JSON, where the file has
         none of these.
         """
@@ -442,51 +444,51 @@ class FillPostprocessor:
         text = self._source.text
         return self._source.language_id == "json" and not any(match[1] for match in _JSON_COMMENT.finditer(text))
 
-    def _inside(self, around: HoleSurroundings, fill: str) -> str:
+    def _cut_at_closer(self, hole: HoleSurroundings, fill: str) -> str:
         """`fill` up to the point where it would end something opened before it: brackets or a string."""
-        if around.literal:
-            return self._fit_literal(around, around.literal, fill)
-        fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
-        return self._least_broken(around, around.ending.cut_at_closer(fill), fill)
+        if hole.literal:
+            return self._fit_literal(hole, hole.literal, fill)
+        fill = cut_comment_before_code(hole, drop_repeated_line_start(hole, fill))
+        return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
-    def _ended(self, around: HoleSurroundings, fill: str) -> str:
+    def _mend_end(self, hole: HoleSurroundings, fill: str) -> str:
         """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where
         only that makes the parse sound: a comma between items, a bracket or a colon before a block, no semicolon inside
         an expression. The errors of unfinished code tell nothing.
         """
-        if around.stays_in_literal(fill) or not is_blank(around.after) or around.is_last:
+        if hole.stays_in_literal(fill) or not is_blank(hole.line_suffix) or hole.is_last:
             return fill
-        limit = self._patience.for_parse(_MENDING_S)
+        limit = self._deadline.parse_limit(_MEND_PARSE_S)
 
         def errors(fill: str) -> int | None:
-            return errors_with(self._named, [around.span], [fill], self._patience, limit=limit)
+            return count_errors_with(self._named, [hole.span], [fill], self._deadline, limit=limit)
 
         if not errors(fill):
             return fill
-        table = around.table
+        table = hole.table
         block = ":" if table.by_indentation else " {" if "{" in table.openers else ""
-        signs = (block,) if _begins_header(around, fill) else (table.statement_end, ",", block)
-        others = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
+        signs = (block,) if _is_block_header(hole, fill) else (table.statement_end, ",", block)
+        mended = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
         if fill[-1] in ",;":
-            others = [fill[:-1]]
-        return next((other for other in others if errors(other) == 0), fill)
+            mended = [fill[:-1]]
+        return next((text for text in mended if errors(text) == 0), fill)
 
-    def _fit_literal(self, around: HoleSurroundings, literal: StringOrComment, fill: str) -> str:
+    def _fit_literal(self, hole: HoleSurroundings, literal: StringOrComment, fill: str) -> str:
         """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
         closer = literal.closer
-        at = fill.find(closer) if closer else -1
-        while at > 0 and fill[at - 1] == "\\":
-            at = fill.find(closer, at + 1)
-        return fill if at < 0 or literal.unfinished else self._least_broken(around, fill[:at], fill)
+        offset = fill.find(closer) if closer else -1
+        while offset > 0 and fill[offset - 1] == "\\":
+            offset = fill.find(closer, offset + 1)
+        return fill if offset < 0 or literal.unfinished else self._least_broken(hole, fill[:offset], fill)
 
-    def _least_broken(self, around: HoleSurroundings, *fills: str) -> str:
-        return least_broken(self._named, around.span, *fills, patience=self._patience)
+    def _least_broken(self, hole: HoleSurroundings, *fills: str) -> str:
+        return least_broken(self._named, hole.span, *fills, deadline=self._deadline)
 
 
-def _with_names(source: Source, marker: str, patience: Patience) -> Source:
+def _replace_markers(source: Source, marker: str, deadline: FitDeadline) -> Source:
     """`source` with a name of the same length in place of each marker, where markers break the parse."""
     is_broken = marker in source.text and source.tree is not None and source.tree.root_node.has_error
-    limit = patience.for_parse() if marker and is_one_line(marker) and is_broken else None
+    limit = deadline.parse_limit() if marker and is_one_line(marker) and is_broken else None
     if limit is None:
         return source
     name = table_of(source.language_id).name
@@ -495,93 +497,93 @@ def _with_names(source: Source, marker: str, patience: Patience) -> Source:
     return source if tree is None else Source(text, source.language_id, tree, source.uri)
 
 
-def _is_empty(around: HoleSurroundings, fill: str) -> bool:
+def _is_empty(hole: HoleSurroundings, fill: str) -> bool:
     """Whether a fill has shrunk to what it had to begin with."""
-    return not fill.startswith(around.starts_with) or is_blank(fill[len(around.starts_with) :])
+    return not fill.startswith(hole.starts_with) or is_blank(fill[len(hole.starts_with) :])
 
 
-def trim_start(around: HoleSurroundings, fill: str) -> str:
+def trim_start(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without leading blank lines, and without leading white space or quotes that the text before it already
     has.
     """
-    head = around.starts_with
+    head = hole.starts_with
     if not head:
-        fill = _without_repeated_quotes(around.before, fill)
-    rest = fill[len(around.starts_with) :]
-    if around.literal or (head and not is_blank(head)):
+        fill = _without_repeated_quotes(hole.line_prefix, fill)
+    tail = fill[len(hole.starts_with) :]
+    if hole.literal or (head and not is_blank(head)):
         return fill
-    if around.at_line_start and not around.span.single_line:
-        rest = _LEADING_BLANK_LINES.sub("", rest, count=1) if _LEADING_BLANK_LINES.match(rest) else rest
-    if (around.before + head)[-1:] in (" ", "\t"):
-        rest = rest.lstrip(" \t")
-    return head + rest
+    if hole.is_at_line_start and not hole.span.single_line:
+        tail = _LEADING_BLANK_LINES.sub("", tail, count=1) if _LEADING_BLANK_LINES.match(tail) else tail
+    if (hole.line_prefix + head)[-1:] in (" ", "\t"):
+        tail = tail.lstrip(" \t")
+    return head + tail
 
 
-def _without_repeated_quotes(before: str, fill: str) -> str:
+def _without_repeated_quotes(prefix: str, fill: str) -> str:
     """`fill` after a triple quote without another opening one, or a part of one: models write these where they would
     rather begin a new line.
     """
-    quotes = next((quotes for quotes in _TRIPLE_QUOTES if before.endswith(quotes)), "")
+    quotes = next((quotes for quotes in _TRIPLE_QUOTES if prefix.endswith(quotes)), "")
     if fill.startswith(quotes):
-        rest = fill.removeprefix(quotes)
-        return rest if quotes and rest[:1].isalnum() else fill
+        tail = fill.removeprefix(quotes)
+        return tail if quotes and tail[:1].isalnum() else fill
     return fill.lstrip(quotes[0])
 
 
-def indent_like(around: HoleSurroundings, text: str, fill: str) -> str:
+def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
     """`fill` indented with tabs or spaces, like the text around it."""
     if "\n" not in fill:
         return fill
-    step = indent_step(text, around.span.start, around.table.indent)
-    with_tabs = "\t" in (around.indent or step)
+    step = indent_step(text, hole.span.start, hole.table.indent)
+    with_tabs = "\t" in (hole.indent or step)
     lines = fill.split("\n")
-    return "\n".join([lines[0], *(_restyled(line, with_tabs, step) for line in lines[1:])])
+    return "\n".join([lines[0], *(_reindent(line, with_tabs, step) for line in lines[1:])])
 
 
-def _restyled(line: str, with_tabs: bool, step: str) -> str:
+def _reindent(line: str, with_tabs: bool, step: str) -> str:
     lead = indentation(line, 0)
     if with_tabs:
         return lead.replace("    ", "\t") + line[len(lead) :]
     return lead.replace("\t", "    " if "\t" in step else step) + line[len(lead) :]
 
 
-def _begins_header(around: HoleSurroundings, fill: str) -> bool:
+def _is_block_header(hole: HoleSurroundings, fill: str) -> bool:
     """Whether the fill's last line begins as one before a block does, such as `if`."""
-    words = around.table.header_words.replace(" ", "|")
-    line = (around.before + fill).rpartition("\n")[2]
+    words = hole.table.header_words.replace(" ", "|")
+    line = (hole.line_prefix + fill).rpartition("\n")[2]
     return bool(words) and re.match(rf"\s*(?:\}}\s*)?(?:{words})\b", line) is not None
 
 
-def close_on_new_line(around: HoleSurroundings, fill: str) -> str:
+def close_on_new_line(hole: HoleSurroundings, fill: str) -> str:
     """`fill`, plus a line end if it began on a new line and its block's closer follows on the old one."""
-    follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, around.table.closers)) or '(?!)'})(?!\w)", around.after)
-    began = around.span.kind == HoleKind.BODY and "\n" in around.starts_with
-    return f"{fill}\n{indentation(around.before, 0)}" if began and follows else fill
+    follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, hole.table.closers)) or '(?!)'})(?!\w)", hole.line_suffix)
+    began = hole.span.kind == HoleKind.BODY and "\n" in hole.starts_with
+    return f"{fill}\n{indentation(hole.line_prefix, 0)}" if began and follows else fill
 
 
-def trim_end(around: HoleSurroundings, fill: str) -> str:
+def trim_end(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code or
     from the end of brackets that begin with a space, as `{ a }` does.
     """
-    fill = fill.rstrip("\n") if around.span.single_line else fill.rstrip()
-    follows = around.after[:1]
+    fill = fill.rstrip("\n") if hole.span.single_line else fill.rstrip()
+    follows = hole.line_suffix[:1]
     if follows and not follows.isspace() and follows not in ")]},;:":
         return fill
     fill = fill.rstrip()
-    return f"{fill} " if not _is_empty(around, fill) and _is_spaced(around, fill) else fill
+    return f"{fill} " if not _is_empty(hole, fill) and _is_spaced(hole, fill) else fill
 
 
-def _is_spaced(around: HoleSurroundings, fill: str) -> bool:
-    """Whether the brackets of code that end right behind the hole begin with a space, on its line."""
-    is_code = bool(around.table.strings) and not around.stays_in_literal(fill)
-    bracket = around.brackets[-1] if around.brackets and is_code else None
-    if bracket is None or CLOSERS.get(bracket.kind) != around.after[:1] or "\n" in fill:
+def _is_spaced(hole: HoleSurroundings, fill: str) -> bool:
+    """Whether the brackets of code that end right after the hole begin with a space, on its line."""
+    is_code = bool(hole.table.strings) and not hole.stays_in_literal(fill)
+    bracket = hole.brackets[-1] if hole.brackets and is_code else None
+    if bracket is None or CLOSERS.get(bracket.kind) != hole.line_suffix[:1] or "\n" in fill:
         return False
-    at = len(around.before) - (around.span.start - bracket.start)
-    return at >= 0 and (around.before[at + 1 :] + fill).startswith(" ")
+    offset = len(hole.line_prefix) - (hole.span.start - bracket.start)
+    return offset >= 0 and (hole.line_prefix[offset + 1 :] + fill).startswith(" ")
 
 
-FEW_HOLES = 8
+MAX_PARSED_HOLES = 8
 """Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not mended."""
 
 
@@ -589,33 +591,33 @@ def current_texts(snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...]:
     return tuple(snapshot.text[span.start : span.end] for span in spans)
 
 
-def fitted(
+def postprocess_all(
     snapshot: Snapshot,
     spans: Sequence[Span],
     candidates: Sequence[Candidate],
-    patience: Patience | None = None,
+    deadline: FitDeadline | None = None,
     marker: str = "",
 ) -> tuple[list[Candidate], Counter[DropReason]]:
     """The distinct candidates that change something, best first, and the drops by reason.
 
-    First those that fill every hole, last those that break the parse. When `patience` runs out, holes keep their text.
+    First those that fill every hole, last those that break the parse. When `deadline` runs out, holes keep their text.
     """
     current = current_texts(snapshot, spans)
-    patience = patience or Patience()
-    fitter = FillPostprocessor(snapshot, patience, marker, mends=len(spans) <= FEW_HOLES)
-    rows: list[list[str]] = [[] for _ in candidates]
-    for number, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
-        is_left = number >= FEW_HOLES and patience.is_over
-        for candidate, row in zip(candidates, rows, strict=True):
-            text = None if is_left or number in candidate.unfilled else fitter.fit(span, candidate.texts[number])
-            row.append(current[number] if text is None else text)
+    deadline = deadline or FitDeadline()
+    fitter = FillPostprocessor(snapshot, deadline, marker, mends=len(spans) <= MAX_PARSED_HOLES)
+    results: list[list[str]] = [[] for _ in candidates]
+    for index, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
+        is_skipped = index >= MAX_PARSED_HOLES and deadline.is_past
+        for candidate, texts in zip(candidates, results, strict=True):
+            text = None if is_skipped or index in candidate.unfilled else fitter.fit(span, candidate.texts[index])
+            texts.append(current[index] if text is None else text)
     fits: dict[tuple[str, ...], Candidate] = {}
-    for candidate, texts in zip(candidates, map(tuple, rows), strict=True):
-        if texts != current:
-            fits.setdefault(texts, replace(candidate, texts=texts))
-    ordered = [list(fits.values())[index] for index in order(snapshot, spans, list(fits), patience)]
+    for candidate, fill in zip(candidates, map(tuple, results), strict=True):
+        if fill != current:
+            fits.setdefault(fill, replace(candidate, texts=fill))
+    ordered = [list(fits.values())[index] for index in rank_by_errors(snapshot, spans, list(fits), deadline)]
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:
-    return sum(text == before for text, before in zip(texts, current, strict=True))
+    return sum(text == old for text, old in zip(texts, current, strict=True))

@@ -29,7 +29,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
 from lsp_server.fill.drafts import DraftReader, progress_of
-from lsp_server.fill.pipeline import FillBudget, FillOptions, left_as_they_are
+from lsp_server.fill.pipeline import FillBudget, FillOptions, unfilled_message
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.holes import Span
@@ -86,7 +86,7 @@ async def perform(
     if why := session.disabled_reason(uri):
         raise ActionNotDoneError(f"cannot fill: {why}")
     settings = session.settings_of(uri)
-    budget = FillBudget.of(settings, invoked=True)
+    budget = FillBudget.from_settings(settings, invoked=True)
     snapshot = await session.parsed(session.documents[uri])
     if snapshot is None or asked.version not in (None, snapshot.version):
         raise ActionNotDoneError(STALE)
@@ -120,7 +120,7 @@ async def perform(
     session.events.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
     session.feature(Refiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
-    return ActionResult(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
+    return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_texts(snapshot, holes)))
 
 
 async def _texts(
@@ -161,7 +161,7 @@ def _on_draft(
     def on_draft(draft: Draft) -> None:
         report(*progress_of(draft))
         if capabilities.drafts:
-            drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
+            drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read_holes(draft))
 
     return on_draft
 

@@ -37,7 +37,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
     request = InlineRequest(
         Cursor(offset_of(document.lines, params.position, capabilities.encoding), selected),
-        FillBudget.of(settings, invoked=invoked),
+        FillBudget.from_settings(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
@@ -77,7 +77,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     request = InlineRequest(
         Cursor(offset),
-        FillBudget.of(settings, invoked=False),
+        FillBudget.from_settings(settings, invoked=False),
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
         pause_s=0.0 if asked else settings.debounce_ms / 1000,

@@ -33,18 +33,18 @@ from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
     Completion,
+    CompletionRequest,
     FimInput,
-    Form,
     LlamaInfillRequest,
     MistralFimRequest,
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
-    TextSoFar,
+    StreamedText,
     budget_of,
+    decode_request,
     document_of,
-    form_in,
+    fim_input_of,
     hole_of,
-    place_of,
 )
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerError
@@ -63,7 +63,7 @@ MAX_UNREAD_BYTES = 64 * 1024 * 1024
 BODY_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
-_LONGEST_AGENT = 100
+_MAX_AGENT_CHARACTERS = 100
 HEALTH_MS = 1_000
 """How long to wait for the model before saying that it is still loading."""
 END_S = 2
@@ -139,7 +139,7 @@ def _is_address(host: str) -> bool:
 
 
 class Endpoint:
-    """Answers the plugins' requests by asking the worker."""
+    """Answers the plugins' requests by filling the worker."""
 
     def __init__(self, client: WorkerClient, settings: Settings) -> None:
         self._client = client
@@ -147,29 +147,29 @@ class Endpoint:
 
     def app(self, middleware: list[Middleware]) -> Starlette:
         """The application. It loads the model when it begins to serve."""
-        forms: dict[str, type[Form]] = {
+        request_types: dict[str, type[CompletionRequest]] = {
             "/infill": LlamaInfillRequest,
             "/completion": LlamaInfillRequest,
             "/v1/completions": OpenAiCompletionRequest,
             "/v1/fim/completions": MistralFimRequest,
             "/api/generate": OllamaGenerateRequest,
         }
-        fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
-        others = [
+        routes = [Route(path, partial(self._fill, kind), methods=["POST"]) for path, kind in request_types.items()]
+        routes += [
             Route("/v1/models", self._models),
             Route("/api/tags", self._tags),
             Route("/health", self._health),
         ]
         kinds: tuple[type[Exception], ...] = (WorkerError, HTTPException, ClientDisconnect, Exception)
         return Starlette(
-            routes=[*fills, *others],
+            routes=routes,
             middleware=middleware,
             exception_handlers=dict.fromkeys(kinds, _failed),
-            lifespan=self._living,
+            lifespan=self._lifespan,
         )
 
     @asynccontextmanager
-    async def _living(self, _: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         loading = asyncio.create_task(self._client.load())
         yield
         loading.cancel()
@@ -200,40 +200,42 @@ class Endpoint:
             )
         return status.model if status else self._client.options.model
 
-    async def _fill(self, kind: type[Form], request: Request) -> Response:
+    async def _fill(self, kind: type[CompletionRequest], request: Request) -> Response:
         try:
-            form = form_in(await _body(request), kind)
+            params = decode_request(await _body(request), kind)
         except (RecursionError, ValueError) as error:
-            raise HTTPException(400, f"this is no request of this form: {error}") from error
-        return await _unless_gone(request, self._answer(form, _client_of(request)))
+            raise HTTPException(400, f"invalid request: {error}") from error
+        return await _unless_gone(request, self._answer(params, _client_of(request)))
 
-    async def _answer(self, form: Form, client: str) -> Response:
+    async def _answer(self, params: CompletionRequest, client: str) -> Response:
         try:
-            place = place_of(form, self._settings)
+            fim_input = fim_input_of(params, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         model = await self._model(self._settings.deadline_ms.invoked)
-        is_empty = not (place.path or place.before.strip() or place.after.strip())
-        if form.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
-            return JSONResponse(form.whole(Completion("", 0.0, is_cut=not is_empty), model))
-        events = self._events(form, place, client)
+        is_empty = not (fim_input.path or fim_input.prefix.strip() or fim_input.suffix.strip())
+        if params.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
+            return JSONResponse(params.response(Completion("", 0.0, is_cut=not is_empty), model))
+        events = self._events(params, fim_input, client)
         event = await anext(events)
-        if form.stream:
-            media_type = "application/x-ndjson" if form.event.startswith("{") else "text/event-stream"
-            return StreamingResponse(_stream(form, event, events, model), media_type=media_type)
+        if params.stream:
+            media_type = "application/x-ndjson" if params.event.startswith("{") else "text/event-stream"
+            return StreamingResponse(_stream(params, event, events, model), media_type=media_type)
         while not isinstance(event, Completion):
             event = await anext(events)
-        return JSONResponse(form.whole(event, model))
+        return JSONResponse(params.response(event, model))
 
-    async def _events(self, form: Form, place: FimInput, client: str) -> AsyncGenerator[str | Completion, None]:
+    async def _events(
+        self, params: CompletionRequest, fim_input: FimInput, client: str
+    ) -> AsyncGenerator[str | Completion, None]:
         """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""
-        snapshot = await asyncio.to_thread(document_of(place).snapshot)
+        snapshot = await asyncio.to_thread(document_of(fim_input).snapshot)
         status = self._client.last_status
-        writes_on = status is not None and status.token_ms > 0
-        budget = budget_of(form, self._settings, client)
-        span = hole_of(form, place, snapshot)
+        streams = status is not None and status.token_ms > 0
+        budget = budget_of(params, self._settings, client)
+        span = hole_of(params, fim_input, snapshot)
         reader = DraftReader(snapshot, [span])
-        text = TextSoFar(form.stops)
+        text = StreamedText(params.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 
@@ -241,23 +243,23 @@ class Endpoint:
             nonlocal tokens
             tokens = draft.step
             if not text.is_stopped:
-                parts.put_nowait(text.more("".join(hole.text for hole in reader.read(draft)), is_whole=False))
+                parts.put_nowait(text.add("".join(hole.text for hole in reader.read_holes(draft)), is_whole=False))
             if text.is_stopped:
                 parts.put_nowait(None)
 
-        drafts = on_draft if writes_on else None
-        asking = asyncio.create_task(
-            fill(self._client, snapshot, [span], budget, on_draft=drafts, context=place.context)
+        drafts = on_draft if streams else None
+        filling = asyncio.create_task(
+            fill(self._client, snapshot, [span], budget, on_draft=drafts, context=fim_input.context)
         )
-        asking.add_done_callback(lambda _: parts.put_nowait(None))
+        filling.add_done_callback(lambda _: parts.put_nowait(None))
         try:
             while (part := await parts.get()) is not None:
                 if part:
                     yield part
-            result = None if text.is_stopped else asking.result()
+            result = None if text.is_stopped else filling.result()
             best = result.candidates[0] if result and result.candidates else None
-            if rest := text.more(best.texts[0], is_whole=True) if best else "":
-                yield rest
+            if tail := text.add(best.texts[0], is_whole=True) if best else "":
+                yield tail
             is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
             stats = result.stats if result else Stats()
             yield Completion(
@@ -268,29 +270,29 @@ class Endpoint:
                 stats,
             )
         finally:
-            asking.cancel()
-            await asyncio.wait({asking})
+            filling.cancel()
+            await asyncio.wait({filling})
 
 
 async def _stream(
-    form: Form, event: str | Completion, events: AsyncGenerator[str | Completion, None], model: str
+    params: CompletionRequest, event: str | Completion, events: AsyncGenerator[str | Completion, None], model: str
 ) -> AsyncIterator[str]:
     """The events, each with its JSON."""
     async with aclosing(events):
         try:
             while not isinstance(event, Completion):
-                yield form.event.format(json.dumps(form.part(event, model)))
+                yield params.event.format(json.dumps(params.stream_event(event, model)))
                 event = await anext(events)
-            yield form.event.format(json.dumps(form.end(event, model)))
+            yield params.event.format(json.dumps(params.last_event(event, model)))
         except WorkerError as failure:
-            yield form.event.format(json.dumps(_error(_STATUS.get(failure.code, 503), str(failure))))
-        yield form.last_line
+            yield params.event.format(json.dumps(_error(_STATUS.get(failure.code, 503), str(failure))))
+        yield params.last_line
 
 
 def _client_of(request: Request) -> str:
     """Tells the plugins of a machine apart, which may open a new connection for each request."""
     host = request.client.host if request.client else ""
-    return f"{host} {request.headers.get('user-agent', '')[:_LONGEST_AGENT]}"
+    return f"{host} {request.headers.get('user-agent', '')[:_MAX_AGENT_CHARACTERS]}"
 
 
 async def _body(request: Request) -> bytes:
@@ -340,7 +342,7 @@ async def _failed(request: Request, error: Exception) -> Response:
         return _refused(error.status_code, f"there is no such path; there are {paths}" if is_unknown else error.detail)
     if not isinstance(error, ClientDisconnect):
         log.error("a request failed: %s", traceback_of(error))
-    return _refused(500, "the endpoint failed, which is a fault of infill-ls; its log says where")
+    return _refused(500, "internal error in infill-ls; see its log")
 
 
 def _refused(status: int, why: str) -> Response:
@@ -380,8 +382,8 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
     strangers = 0
     """The connections that are not the user's own."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._is_counted = False
         self._unread_bytes = -1
         """How many were dropped since the answer; negative while there is none."""

@@ -1,6 +1,6 @@
-"""The forms of a request to the endpoint and of its answer: llama.cpp's, OpenAI's and Mistral's. Knows no HTTP.
+"""The schemas of the endpoint's requests and responses: llama.cpp's, OpenAI's, Mistral's, Ollama's. Knows no HTTP.
 
-What a form has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
+What a request has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
 """
 
 import json
@@ -26,8 +26,8 @@ from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.lines import is_alone
 
-MOST_TOKENS = 1_024
-"""The longest text, whatever a request asks for."""
+MAX_TOKENS = 1_024
+"""The limit of a text, whatever a request asks for."""
 _SPACE = "▁"
 _FIM_TOKEN = re.compile(r"<\|?\w+[_-](prefix|suffix|middle)\|?>")
 """A token of a family that is not in the table."""
@@ -39,10 +39,10 @@ _HELD_LINES = 2
 
 @dataclass(frozen=True)
 class FimInput:
-    """Where a text is wanted: what stands before and after it, the file's path if known, and texts of other files."""
+    """The text before and after the hole, the file's path if known, and texts of other files."""
 
-    before: str
-    after: str
+    prefix: str
+    suffix: str
     path: str = ""
     context: tuple[Snippet, ...] = ()
 
@@ -58,8 +58,8 @@ class Completion:
     stats: Stats = _NO_STATS
 
 
-class _Form(Struct, frozen=True):
-    """What all forms have. `stop`: the text ends in front of any of these."""
+class _BaseRequest(Struct, frozen=True):
+    """What all requests have. `stop`: the text ends before any of these."""
 
     stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
     stream: bool = False
@@ -73,8 +73,8 @@ class _Form(Struct, frozen=True):
     @property
     def stops(self) -> tuple[str, ...]:
         """The texts that end it."""
-        given = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
-        return tuple(each for each in given if each)
+        stops = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
+        return tuple(text for text in stops if text)
 
 
 class _Extra(Struct, frozen=True):
@@ -82,7 +82,7 @@ class _Extra(Struct, frozen=True):
     filename: str = ""
 
 
-class LlamaInfillRequest(_Form, frozen=True):
+class LlamaInfillRequest(_BaseRequest, frozen=True):
     """`/infill` of llama.cpp: `prompt` is what stands before the cursor on its line; and its `/completion`, without the
     other texts: `prompt` is one in a family's own tokens.
     """
@@ -97,45 +97,45 @@ class LlamaInfillRequest(_Form, frozen=True):
     """How long the text may be; None, or less than 0: as long as in an editor."""
     response_fields: tuple[str, ...] = ()
 
-    def place(self) -> FimInput:
-        """Where the text goes."""
-        found = taken_apart(self.input_prefix + self.prompt) if not self.input_suffix else None
-        extra = tuple(Snippet(each.filename, each.text) for each in reversed(self.input_extra))  # the newest comes last
-        return found or FimInput(self.input_prefix + self.prompt, self.input_suffix, context=extra)
+    def fim_input(self) -> FimInput:
+        """The text around the hole, and other files."""
+        parsed = parse_fim_prompt(self.input_prefix + self.prompt) if not self.input_suffix else None
+        extra = tuple(Snippet(file.filename, file.text) for file in reversed(self.input_extra))  # the newest comes last
+        return parsed or FimInput(self.input_prefix + self.prompt, self.input_suffix, context=extra)
 
-    def part(self, text: str, model: str) -> dict[str, Any]:
+    def stream_event(self, text: str, model: str) -> dict[str, Any]:
         """An event of a stream, with more of the text."""
         return {"content": text, "stop": False, "model": model}
 
-    def end(self, written: Completion, model: str) -> dict[str, Any]:
+    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
         """The last event of a stream."""
-        return {**self._all(written, model), "content": ""}
+        return {**self._fields(completion, model), "content": ""}
 
-    def whole(self, written: Completion, model: str) -> dict[str, Any]:
-        """The answer without a stream."""
-        answer = self._all(written, model)
+    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+        """The response without a stream."""
+        fields = self._fields(completion, model)
         if not self.response_fields:
-            return answer
-        flat = answer | {f"timings/{name}": value for name, value in answer["timings"].items()}
+            return fields
+        flat = fields | {f"timings/{name}": value for name, value in fields["timings"].items()}
         return {name: flat[name] for name in self.response_fields if name in flat}
 
-    def _all(self, written: Completion, model: str) -> dict[str, Any]:
-        stats, tokens = written.stats, written.tokens
-        read, writing_ms = stats.prefix_tokens - stats.reused_tokens, max(written.ms - stats.encode_ms, 0.001)
+    def _fields(self, completion: Completion, model: str) -> dict[str, Any]:
+        stats, tokens = completion.stats, completion.tokens
+        prefilled, decode_ms = stats.prefix_tokens - stats.reused_tokens, max(completion.ms - stats.encode_ms, 0.001)
         return {
-            "content": written.text,
+            "content": completion.text,
             "stop": True,
-            "stop_type": "limit" if written.is_cut else "eos",
+            "stop_type": "limit" if completion.is_cut else "eos",
             "model": model,
             "tokens_predicted": tokens,
             "tokens_evaluated": stats.prefix_tokens,
             "tokens_cached": stats.reused_tokens,
             "truncated": False,
-            "timings": _timings("prompt", read, stats.encode_ms) | _timings("predicted", tokens, writing_ms),
+            "timings": _timings("prompt", prefilled, stats.encode_ms) | _timings("predicted", tokens, decode_ms),
         }
 
 
-class OpenAiCompletionRequest(_Form, frozen=True):
+class OpenAiCompletionRequest(_BaseRequest, frozen=True):
     """`/v1/completions` of OpenAI, with `suffix`, or with a prompt that holds a family's own tokens."""
 
     prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
@@ -143,39 +143,39 @@ class OpenAiCompletionRequest(_Form, frozen=True):
     wanted_tokens: int | None = field(name="max_tokens", default=None)
     last_line: ClassVar[str] = "data: [DONE]\n\n"
 
-    def place(self) -> FimInput:
+    def fim_input(self) -> FimInput:
         prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
-        return (None if self.suffix else taken_apart(prompt)) or FimInput(prompt, self.suffix or "")
+        return (None if self.suffix else parse_fim_prompt(prompt)) or FimInput(prompt, self.suffix or "")
 
-    def part(self, text: str, model: str) -> dict[str, Any]:
-        return self._answer({"text": text, "logprobs": None}, model)
+    def stream_event(self, text: str, model: str) -> dict[str, Any]:
+        return self._response({"text": text, "logprobs": None}, model)
 
-    def end(self, written: Completion, model: str) -> dict[str, Any]:
-        return self._ended(self.part("", model), written)
+    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
+        return self._with_usage(self.stream_event("", model), completion)
 
-    def whole(self, written: Completion, model: str) -> dict[str, Any]:
-        return self._ended(self.part(written.text, model), written)
+    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+        return self._with_usage(self.stream_event(completion.text, model), completion)
 
-    def _answer(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
-        answer = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
-        return {**answer, "choices": [{"index": 0, "finish_reason": None, **choice}]}
+    def _response(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
+        response = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
+        return {**response, "choices": [{"index": 0, "finish_reason": None, **choice}]}
 
-    def _ended(self, answer: dict[str, Any], written: Completion) -> dict[str, Any]:
-        answer["choices"][0]["finish_reason"] = "length" if written.is_cut else "stop"
-        read = written.stats.prefix_tokens
-        usage = {"prompt_tokens": read, "completion_tokens": written.tokens, "total_tokens": read + written.tokens}
-        return {**answer, "usage": usage}
+    def _with_usage(self, response: dict[str, Any], completion: Completion) -> dict[str, Any]:
+        response["choices"][0]["finish_reason"] = "length" if completion.is_cut else "stop"
+        prompt, tokens = completion.stats.prefix_tokens, completion.tokens
+        usage = {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
+        return {**response, "usage": usage}
 
 
 class MistralFimRequest(OpenAiCompletionRequest, frozen=True):
     """`/v1/fim/completions` of Mistral: the same request, answered as a message."""
 
-    def part(self, text: str, model: str) -> dict[str, Any]:
-        return self._answer({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
+    def stream_event(self, text: str, model: str) -> dict[str, Any]:
+        return self._response({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
 
-    def whole(self, written: Completion, model: str) -> dict[str, Any]:
-        message = {"message": {"role": "assistant", "content": written.text}}
-        return self._ended(self._answer(message, model, "chat.completion"), written)
+    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+        message = {"message": {"role": "assistant", "content": completion.text}}
+        return self._with_usage(self._response(message, model, "chat.completion"), completion)
 
 
 class _OllamaOptions(Struct, frozen=True):
@@ -200,39 +200,39 @@ class OllamaGenerateRequest(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        return _Form(self.options.stop).stops
+        return _BaseRequest(self.options.stop).stops
 
-    def place(self) -> FimInput:
-        return (None if self.suffix else taken_apart(self.prompt)) or FimInput(self.prompt, self.suffix)
+    def fim_input(self) -> FimInput:
+        return (None if self.suffix else parse_fim_prompt(self.prompt)) or FimInput(self.prompt, self.suffix)
 
-    def part(self, text: str, model: str) -> dict[str, Any]:
+    def stream_event(self, text: str, model: str) -> dict[str, Any]:
         return {"model": model, "created_at": datetime.now(UTC).isoformat(), "response": text, "done": False}
 
-    def end(self, written: Completion, model: str) -> dict[str, Any]:
-        return {**self.whole(written, model), "response": ""}
+    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
+        return {**self.response(completion, model), "response": ""}
 
-    def whole(self, written: Completion, model: str) -> dict[str, Any]:
-        read_ms, stats = written.stats.encode_ms, written.stats
-        counts = {"prompt_eval_count": stats.prefix_tokens, "eval_count": written.tokens}
-        ms = {"total": written.ms, "load": 0, "prompt_eval": read_ms, "eval": max(written.ms - read_ms, 0)}
+    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+        read_ms, stats = completion.stats.encode_ms, completion.stats
+        counts = {"prompt_eval_count": stats.prefix_tokens, "eval_count": completion.tokens}
+        ms = {"total": completion.ms, "load": 0, "prompt_eval": read_ms, "eval": max(completion.ms - read_ms, 0)}
         durations = {f"{name}_duration": int(1e6 * duration_ms) for name, duration_ms in ms.items()}
-        done = {"done": True, "done_reason": "length" if written.is_cut else "stop"}
-        return {**self.part(written.text, model), **done, **durations, **counts}
+        done = {"done": True, "done_reason": "length" if completion.is_cut else "stop"}
+        return {**self.stream_event(completion.text, model), **done, **durations, **counts}
 
 
-Form = LlamaInfillRequest | OpenAiCompletionRequest | OllamaGenerateRequest
-_Kind = TypeVar("_Kind", bound=Form)
+CompletionRequest = LlamaInfillRequest | OpenAiCompletionRequest | OllamaGenerateRequest
+_Kind = TypeVar("_Kind", bound=CompletionRequest)
 
 
-def form_in(body: bytes, kind: type[_Kind]) -> _Kind:
+def decode_request(body: bytes, kind: type[_Kind]) -> _Kind:
     """The request that a body holds. Plugins write null for what they leave out, whole numbers as floats, and half a
     character where they cut a text. Raises ValueError, RecursionError.
     """
     fields = _plain(json.loads(body))
-    form = msgspec.convert(fields, kind)
+    request = msgspec.convert(fields, kind)
     if fields.keys().isdisjoint(kind.texts):
         raise ValueError(f"it has none of the fields {', '.join(kind.texts)}")
-    return form
+    return request
 
 
 def _plain(value: Any) -> Any:
@@ -257,25 +257,27 @@ def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
     }
 
 
-def taken_apart(prompt: str) -> FimInput | None:
-    """The place that a prompt in a family's own tokens describes, whichever model runs; None if it holds none."""
+def parse_fim_prompt(prompt: str) -> FimInput | None:
+    """The input of a prompt in a family's own tokens, whichever model runs; None if it has no such tokens."""
     for tokens in TABLE.values():
         first, second = tokens.prefix, tokens.suffix
         if tokens.is_suffix_first:
             first, second = second, first
-        head, begins, rest = prompt.partition(first.removeprefix(_SPACE))
-        one, turns, other = _parted(rest, second)
-        other, ends, given = _parted(other, tokens.middle, last=True) if tokens.middle else (other, "no token", "")
-        if not (begins and turns and ends):
+        head, has_first, tail = prompt.partition(first.removeprefix(_SPACE))
+        prefix, has_second, suffix = _partition(tail, second)
+        has_middle, forced = "no token", ""
+        if tokens.middle:
+            suffix, has_middle, forced = _partition(suffix, tokens.middle, last=True)
+        if not (has_first and has_second and has_middle):
             continue
-        before, after = (other, one) if tokens.is_suffix_first else (one, other)
-        before = before.removeprefix(tokens.space)
+        prefix, suffix = (suffix, prefix) if tokens.is_suffix_first else (prefix, suffix)
+        prefix = prefix.removeprefix(tokens.space)
         files = head.split(tokens.file)[1:] if tokens.file else []
         snippets = [Snippet(name, text) for name, _, text in (file.partition("\n") for file in files)]
         path = snippets.pop().path if snippets else ""
         if snippets and tokens.names_file_inside:
-            path, _, before = before.partition("\n")
-        return FimInput(before + _begun(given), after, path, tuple(snippets))
+            path, _, prefix = prefix.partition("\n")
+        return FimInput(prefix + _begun(forced), suffix, path, tuple(snippets))
     matches = list(_FIM_TOKEN.finditer(prompt))
     if sorted(match[1] for match in matches) != ["middle", "prefix", "suffix"]:
         return None
@@ -289,50 +291,51 @@ def _begun(answer: str) -> str:
     return CONTROL_TOKEN.split(answer, maxsplit=1)[0]
 
 
-def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
+def _partition(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
     """The text around a token. A space in front of it, which some vocabularies count to it, may be written as such."""
     name = token.removeprefix(_SPACE)
-    left, found, right = text.rpartition(name) if last else text.partition(name)
-    return (left[:-1] if name != token and left.endswith((" ", _SPACE)) else left), found, right
+    head, separator, tail = text.rpartition(name) if last else text.partition(name)
+    return (head[:-1] if name != token and head.endswith((" ", _SPACE)) else head), separator, tail
 
 
-def place_of(form: Form, settings: Settings) -> FimInput:
-    """Where the form wants a text, without secret files. Raises ValueError if it wants one in such a file, or if its
-    prompt cannot be read.
+def fim_input_of(request: CompletionRequest, settings: Settings) -> FimInput:
+    """The request's input without secret files. Raises ValueError if its own file is one, or if its prompt is of an
+    unknown form.
     """
-    place = form.place()
-    if CONTROL_TOKEN.match(place.before):
+    fim_input = request.fim_input()
+    if CONTROL_TOKEN.match(fim_input.prefix):
         raise ValueError("the prompt is in tokens of an unknown form; send the text before the cursor and the suffix")
-    if is_secret(place.path, settings):
+    if is_secret(fim_input.path, settings):
         raise ValueError("files like this one may hold secrets and are never sent to a model")
-    return replace(place, context=tuple(each for each in place.context if not is_secret(each.path, settings)))
+    context = tuple(snippet for snippet in fim_input.context if not is_secret(snippet.path, settings))
+    return replace(fim_input, context=context)
 
 
-def document_of(place: FimInput) -> Document:
+def document_of(fim_input: FimInput) -> Document:
     """The text as an editor would have it open; of no language, and thus without a tree, if the file has no name."""
-    uri = f"file:///{quote(place.path.lstrip('/'))}" if place.path else ""
-    return Document(uri, language_of(place.path), 0, place.before + place.after)
+    uri = f"file:///{quote(fim_input.path.lstrip('/'))}" if fim_input.path else ""
+    return Document(uri, language_of(fim_input.path), 0, fim_input.prefix + fim_input.suffix)
 
 
-def hole_of(form: Form, place: FimInput, snapshot: Snapshot) -> Span:
-    """The hole in the document: as many lines as the form allows, or one where code follows on the line. Plugins leave
+def hole_of(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> Span:
+    """The hole in the document: the lines that the request allows, or one where code follows on the line. Plugins leave
     out the indentation of a blank line.
     """
-    start = len(place.before)
-    single_line = bool(place.after.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(form.stops)
+    start = len(fim_input.prefix)
+    single_line = bool(fim_input.suffix.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(request.stops)
     at_cursor = hole_at_cursor(snapshot, start) if is_alone(snapshot.text, start, start) else None
     indent = at_cursor.starts_with if at_cursor else ""
     return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, indent, single_line=single_line)
 
 
-def budget_of(form: Form, settings: Settings, client: str) -> FillBudget:
-    """What ghost text may cost that `client` asks for, and the form's limit of tokens."""
-    most = form.wanted_tokens
-    max_tokens = min(most, MOST_TOKENS) if most and most > 0 else 0
-    return replace(FillBudget.of(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
+def budget_of(request: CompletionRequest, settings: Settings, client: str) -> FillBudget:
+    """What ghost text may cost that `client` asks for, and the request's limit of tokens."""
+    requested = request.wanted_tokens
+    max_tokens = min(requested, MAX_TOKENS) if requested and requested > 0 else 0
+    return replace(FillBudget.from_settings(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
 
 
-class TextSoFar:
+class StreamedText:
     """A text that is still being written: what of it is `sent`, and whether it met one of its ends.
 
     It is sent line by line, as far as it cannot change any more: a model that writes from left to right may still drop
@@ -345,14 +348,14 @@ class TextSoFar:
         self.sent = ""
         self.is_stopped = False
 
-    def more(self, text: str, *, is_whole: bool) -> str:
+    def add(self, text: str, *, is_whole: bool) -> str:
         """What `text`, a draft or the whole text, adds that is final."""
         stop = self._stops.search(text)
         self.is_stopped = stop is not None
         final = text[: stop.start()] if stop else text if is_whole else _without_last_lines(text)
-        more = final[len(self.sent) :] if final.startswith(self.sent) else ""
-        self.sent += more
-        return more
+        added = final[len(self.sent) :] if final.startswith(self.sent) else ""
+        self.sent += added
+        return added
 
 
 def _without_last_lines(text: str) -> str:

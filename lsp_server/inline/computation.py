@@ -113,7 +113,7 @@ class Computation:
     def render_draft(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
         """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
         drafts = []
-        for hole in self._drafts.read(draft):
+        for hole in self._drafts.read_holes(draft):
             ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
             if ghost_text is not None:
                 parts = hole.part(ghost_text.start - self.anchor.start, len(ghost_text.text))

@@ -205,7 +205,7 @@ class InlineService(Feature):
         settings = self._session.settings_of(uri)
         next_request = None
         if settings.prefetch and not self._session.disabled_reason(uri):
-            budget = replace(FillBudget.of(settings, invoked=False), candidates=1)
+            budget = replace(FillBudget.from_settings(settings, invoked=False), candidates=1)
             next_request = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
         state.accepted = _Accepted(

@@ -10,7 +10,7 @@ from itertools import chain
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
-from lsp_server.fill.postprocess import errors_of
+from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.names import NameIndex, Role
 from lsp_server.next_edit.renames import complete_renames
@@ -75,7 +75,7 @@ def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], 
         return
     other_source = Source.parse(source.language_id, other.text)
     new = NameIndex.from_source(other_source)
-    if new is None or errors_of(new.view.root):
+    if new is None or count_errors(new.view.root):
         return
     for text in other.earlier:
         diff = None if stop() else SourceDiff.parse(other_source, new, text)

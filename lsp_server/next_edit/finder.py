@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from lsp_server.fill.postprocess import errors_of
+from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.alike_edits import missing_neighbours, repeated_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, apart
@@ -35,7 +35,7 @@ def next_edits(
     judge = EditJudge(source, texts)
     for text in texts:
         diff = None if stop() else SourceDiff.parse(source, names, text)
-        if diff is None or judge.errors > errors_of(diff.old.view.root):
+        if diff is None or judge.errors > count_errors(diff.old.view.root):
             continue
         edits_by_rules = chain.from_iterable(find(diff) for find in _FINDERS if not stop())
         edits = apart(list(complete_partial_renames(diff)) or edits_by_rules)

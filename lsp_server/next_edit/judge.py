@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from inference.messages import HoleKind
-from lsp_server.fill.postprocess import brings_unseen, errors_of, errors_with
+from lsp_server.fill.postprocess import adds_invisible, count_errors, count_errors_with
 from lsp_server.holes import Span
 from lsp_server.next_edit.edits import NextEdit, apart
 from lsp_server.next_edit.text_diff import TextDiff
@@ -34,17 +34,17 @@ class EditJudge:
 
     def is_invisible(self, text: str) -> bool:
         """Whether `text` has an invisible character that the source does not have."""
-        return brings_unseen(text, self._source.text)
+        return adds_invisible(text, self._source.text)
 
     @cached_property
     def errors(self) -> int:
         """The number of syntax errors in the source; 0 without a tree."""
-        return errors_of(self._source.tree) if self._source.tree else 0
+        return count_errors(self._source.tree) if self._source.tree else 0
 
     def errors_after(self, edits: Sequence[NextEdit]) -> int | None:
         """Returns the number of syntax errors after edits that are in order and apart; None if unknown."""
         spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
-        return errors_with(self._source, spans, [edit.text for edit in edits])
+        return count_errors_with(self._source, spans, [edit.text for edit in edits])
 
     def breaks_syntax(self, edits: Sequence[NextEdit]) -> bool:
         """Whether edits add syntax errors. In a source that has some, another one may be far from its cause, so there

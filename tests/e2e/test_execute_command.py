@@ -71,7 +71,7 @@ async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start: Sta
         assert answer["reason"].startswith("no answer within 10 ms")
     left = user.text.count("???")
     assert 0 < left < 60
-    assert answer["reason"].startswith(f"{left} of 60 holes are left as they are")
+    assert answer["reason"].startswith(f"{left} of 60 holes were left unchanged")
 
 
 async def test_without_a_marker_the_cursor_decides_the_hole(client: RawClient) -> None:

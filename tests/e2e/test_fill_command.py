@@ -17,7 +17,7 @@ from inference.messages import Candidate
 from lsp_server import holes
 from lsp_server.cli import main
 from lsp_server.documents.document import Document
-from lsp_server.fill.postprocess import fitted
+from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import CLI, PATIENCE_S, Finished, RawClient, infill_ls, is_idle
 
@@ -222,10 +222,10 @@ def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
     file.write_text("value = 1\nother = ???\nvalue")
     snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
     spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(snapshot.text))]
-    (found,), _ = fitted(snapshot, [span for span in spans if span], [Candidate("r", ("2", "value"))])
+    (found,), _ = postprocess_all(snapshot, [span for span in spans if span], [Candidate("r", ("2", "value"))])
     assert found.texts == ("2", "value")
     left = Candidate("r", ("???", "value"), unfilled=(0,))
-    assert fitted(snapshot, [span for span in spans if span], [left])[0] == []
+    assert postprocess_all(snapshot, [span for span in spans if span], [left])[0] == []
 
 
 def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.e2e.user import User
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 from tests.workers import infill_ls
 
-WHY = "the model found nothing that fits here; what it wrote is empty (2×), is no valid text (1×)"
+WHY = "the model found nothing that fits here; what it wrote is empty (2×), is not valid text (1×)"
 
 
 @pytest_asyncio.fixture(loop_scope="session")

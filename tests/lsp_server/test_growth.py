@@ -15,7 +15,7 @@ from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill import postprocess
-from lsp_server.fill.postprocess import fitted
+from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.holes import (
     DEFAULT_MARKER,
     Span,
@@ -83,7 +83,7 @@ def fit_at_cursors(snapshot: Snapshot) -> None:
 
 def fit_all(snapshot: Snapshot) -> None:
     holes = placeholders(snapshot)
-    fitted(snapshot, holes, [Candidate("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
+    postprocess_all(snapshot, holes, [Candidate("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
 
 
 def seconds(work: Callable[[Snapshot], None], snapshot: Snapshot) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from lsp_server.fill.postprocess import unseen_in
+from lsp_server.fill.postprocess import invisible_characters
 from tests.partner_server import Asked, PartnerServer, sensible
 
 SECRET = "SECRET_THAT_NOBODY_MAY_SEE"
@@ -97,7 +97,7 @@ class HostileAnswers:
 
 def unseen_shown(messages: Iterable[Any]) -> int:
     """How many messages to an editor have characters in them that nobody can see."""
-    return sum(bool(unseen_in(text)) for message in messages for text in _strings(message))
+    return sum(bool(invisible_characters(text)) for message in messages for text in _strings(message))
 
 
 def _strings(value: Any) -> Iterable[str]:

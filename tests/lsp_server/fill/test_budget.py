@@ -52,7 +52,7 @@ def snapshot_of(text: str) -> Snapshot:
 
 
 def invoked(deadline_ms: int = DEADLINE_MS) -> FillBudget:
-    return replace(FillBudget.of(Settings(), invoked=True), deadline=Deadline(deadline_ms))
+    return replace(FillBudget.from_settings(Settings(), invoked=True), deadline=Deadline(deadline_ms))
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_time_to_fit_the_holes_is_kept_and_at_most_a_tenth(asked: Asked, h
 
 @pytest.mark.parametrize(("deadline_ms", "kept_ms"), [(2_000, 500), (1_000, 250), (DEADLINE_MS, 500)])
 async def test_an_automatic_request_keeps_time_for_a_late_worker(asked: Asked, deadline_ms: int, kept_ms: int) -> None:
-    budget = replace(FillBudget.of(Settings(), invoked=False), deadline=Deadline(deadline_ms))
+    budget = replace(FillBudget.from_settings(Settings(), invoked=False), deadline=Deadline(deadline_ms))
     assert 0 < await asked.deadline_ms(budget) <= deadline_ms - kept_ms
 
 
@@ -91,7 +91,7 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
 @pytest.mark.parametrize(
     "budget",
     [
-        FillBudget.of(Settings(), invoked=False),
+        FillBudget.from_settings(Settings(), invoked=False),
         replace(invoked(), candidates=8),
         invoked(1),
     ],
@@ -116,7 +116,7 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
     filling = asked.fill(budget)
     await asked.answer(1, "", "\ufffd", " ")
     await asked.answer(2)
-    assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is no valid text (1×)"
+    assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is not valid text (1×)"
 
 
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:

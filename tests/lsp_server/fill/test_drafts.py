@@ -32,7 +32,7 @@ def draft(*pieces: str, step: int = 1) -> Draft:
 
 
 def read(snapshot: Snapshot, span: Span, *pieces: str) -> list[HoleDraft]:
-    return DraftReader(snapshot, [span]).read(draft(*pieces))
+    return DraftReader(snapshot, [span]).read_holes(draft(*pieces))
 
 
 def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:

@@ -8,18 +8,18 @@ from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
 from lsp_server.holes import Span
 from lsp_server.http.schemas import (
+    CompletionRequest,
     FimInput,
-    Form,
     LlamaInfillRequest,
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
-    TextSoFar,
+    StreamedText,
     budget_of,
+    decode_request,
     document_of,
-    form_in,
+    fim_input_of,
     hole_of,
-    place_of,
-    taken_apart,
+    parse_fim_prompt,
 )
 from lsp_server.settings.schema import Settings
 
@@ -30,26 +30,26 @@ OTHERS = (Snippet("one.py", "x = 1"), Snippet("src/two.py", "y = 2"))
 
 @pytest.mark.parametrize("family", TABLE)
 def test_a_familys_prompt_is_taken_apart(family: str) -> None:
-    assert taken_apart(TABLE[family].prompt(BEFORE, AFTER, "", ())) == FimInput(BEFORE, AFTER)
+    assert parse_fim_prompt(TABLE[family].prompt(BEFORE, AFTER, "", ())) == FimInput(BEFORE, AFTER)
 
 
 def test_zeds_spelling_of_code_llamas_tokens_is_known() -> None:
-    assert taken_apart(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == FimInput(BEFORE, AFTER)
+    assert parse_fim_prompt(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == FimInput(BEFORE, AFTER)
 
 
 @pytest.mark.parametrize("family", [name for name, tokens in TABLE.items() if tokens.repository])
 def test_a_prompt_with_files_is_taken_apart(family: str) -> None:
-    found = taken_apart(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
+    found = parse_fim_prompt(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
     others = tuple(Snippet(each.path, f"{each.text}\n") for each in OTHERS)
     assert found == FimInput(BEFORE, AFTER, "src/add.py", others)
 
 
 def test_the_begun_answer_of_a_prompt_is_kept() -> None:
-    assert taken_apart(TABLE["qwen2.5-coder"].prompt("x = ", "\n", "", ()) + "fo") == FimInput("x = fo", "\n")
+    assert parse_fim_prompt(TABLE["qwen2.5-coder"].prompt("x = ", "\n", "", ()) + "fo") == FimInput("x = fo", "\n")
 
 
 def test_text_without_tokens_is_no_prompt() -> None:
-    assert taken_apart("print('<fim_suffix> and then <fim_prefix>')") is None
+    assert parse_fim_prompt("print('<fim_suffix> and then <fim_prefix>')") is None
 
 
 def asked(**fields: object) -> LlamaInfillRequest:
@@ -60,9 +60,9 @@ def asks_for_a_line(**fields: object) -> bool:
     return hole_in(asked(**fields)).single_line
 
 
-def hole_in(form: Form) -> Span:
-    place = form.place()
-    return hole_of(form, place, document_of(place).snapshot())
+def hole_in(params: CompletionRequest) -> Span:
+    fim_input = params.fim_input()
+    return hole_of(params, fim_input, document_of(fim_input).snapshot())
 
 
 def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
@@ -81,13 +81,13 @@ def test_the_limit_of_tokens_is_kept_within_ours() -> None:
 
 def test_a_secret_file_is_not_sent_as_context() -> None:
     extra = [{"filename": name, "text": "x = 1"} for name in ("a.py", ".env", "/home/u/.ssh/id_rsa", "b.py")]
-    assert [each.path for each in place_of(asked(input_extra=extra), Settings()).context] == ["b.py", "a.py"]
+    assert [each.path for each in fim_input_of(asked(input_extra=extra), Settings()).context] == ["b.py", "a.py"]
 
 
 def test_a_secret_file_is_not_filled() -> None:
-    form = OpenAiCompletionRequest(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
+    params = OpenAiCompletionRequest(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
     with pytest.raises(ValueError, match="secrets"):
-        place_of(form, Settings())
+        fim_input_of(params, Settings())
 
 
 @pytest.mark.parametrize(("path", "language"), [("src/a b#.py", "python"), ("C:\\x\\a.rs", "rust"), ("", "")])
@@ -101,21 +101,21 @@ def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
 @pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00\ud83d", b"\xed\xa0\xbd"])
 def test_half_a_character_is_left_out(half: bytes) -> None:
     body = b'{"input_prefix": "x = \'%b", "input_suffix": "%b\'"}' % (half, half)
-    assert form_in(body, LlamaInfillRequest).place() == FimInput("x = '", "'")
+    assert decode_request(body, LlamaInfillRequest).fim_input() == FimInput("x = '", "'")
 
 
 def test_null_and_whole_floats_are_read() -> None:
     body = b'{"prompt": "x", "suffix": null, "max_tokens": 64.0, "n": 2, "stop": null, "stream": null}'
-    assert form_in(body, OpenAiCompletionRequest) == OpenAiCompletionRequest(prompt="x", wanted_tokens=64)
+    assert decode_request(body, OpenAiCompletionRequest) == OpenAiCompletionRequest(prompt="x", wanted_tokens=64)
     body = b'{"input_prefix": "x", "prompt": null, "input_extra": [{"text": "y", "filename": null}], "n_predict": 8.0}'
-    assert form_in(body, LlamaInfillRequest) == asked(input_prefix="x", input_extra=[{"text": "y"}], n_predict=8)
+    assert decode_request(body, LlamaInfillRequest) == asked(input_prefix="x", input_extra=[{"text": "y"}], n_predict=8)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"prompt": null}', b'{"message": "x"}', b"1", b'{"prompt": 1.5}'])
 @pytest.mark.parametrize("kind", [LlamaInfillRequest, OpenAiCompletionRequest, OllamaGenerateRequest])
-def test_a_body_without_a_text_is_refused(body: bytes, kind: type[Form]) -> None:
+def test_a_body_without_a_text_is_refused(body: bytes, kind: type[CompletionRequest]) -> None:
     with pytest.raises(ValueError):
-        form_in(body, kind)
+        decode_request(body, kind)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_a_body_without_a_text_is_refused(body: bytes, kind: type[Form]) -> None
     ],
 )
 def test_other_prompts_are_taken_apart(prompt: str) -> None:
-    assert taken_apart(prompt.format(BEFORE, AFTER)) == FimInput(BEFORE, AFTER)
+    assert parse_fim_prompt(prompt.format(BEFORE, AFTER)) == FimInput(BEFORE, AFTER)
 
 
 @pytest.mark.parametrize("prompt", ["<|im_start|>user\nHello", "<|code_prefix|>x = ", "<|begin|>x<|hole|>y<|end|>"])
 def test_a_prompt_of_an_unknown_form_is_refused(prompt: str) -> None:
     with pytest.raises(ValueError, match="unknown form"):
-        place_of(OpenAiCompletionRequest(prompt=prompt), Settings())
+        fim_input_of(OpenAiCompletionRequest(prompt=prompt), Settings())
 
 
 LOOP = "int f(int n) {\n    while (n) {\n        n--;\n", "\n    }\n    return n;\n}\n"
@@ -161,13 +161,13 @@ WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
 
 
 def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
-    text = TextSoFar(stops)
+    text = StreamedText(stops)
     parts = []
     for draft in drafts:
-        parts.append(text.more(draft, is_whole=False))
+        parts.append(text.add(draft, is_whole=False))
         if text.is_stopped:
             return [part for part in parts if part], True
-    parts.append(text.more(whole, is_whole=True))
+    parts.append(text.add(whole, is_whole=True))
     return [part for part in parts if part], text.is_stopped
 
 

@@ -83,7 +83,7 @@ def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text) - 1)]
     candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
-    found, drops = postprocess.fitted(snapshot, spans, candidates, marker="???")
+    found, drops = postprocess.postprocess_all(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
     assert drops[postprocess.DropReason.NEW_HOLE] == 2
 
@@ -124,7 +124,7 @@ def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> 
     assert not unclosed(fit, table) or unopened(after, table)
 
 
-UNSEEN = (
+INVISIBLE = (
     *("\x00", "\x1b", "\x07", "\x7f", "\x9b", "\x0b", "\xad", "\u061c", "\u200b", "\u200d", "\u200e", "\u202e"),
     *("\u2028", "\u2060", "\u2066", "\ufeff", "\ufffe", "\ufdd0", "\U0001ffff", "\u3164", "\u115f", "\ufe00"),
     *("\U000e0041", "\U000e0101", "\u180e", "\U0001d173", "\u2065", "\ufffc", "\u2800", "\ue000", "\ue0b0"),
@@ -133,7 +133,7 @@ UNSEEN = (
 )
 
 
-@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("character", INVISIBLE, ids=ascii)
 def test_no_fill_brings_what_cannot_be_seen(character: str) -> None:
     fill = f'"a{character}b"'
     for unused in (fill, f"a{character}", f"{character}a"):
@@ -219,9 +219,9 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         ), node.name
 
 
-def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
+def rank_by_errors(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
     source = Source.parse(language_id, text)
-    return postprocess.order(source, holes.markers(source), candidates)
+    return postprocess.rank_by_errors(source, holes.markers(source), candidates)
 
 
 @pytest.mark.parametrize(
@@ -246,18 +246,18 @@ def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") 
 def test_candidates_that_break_the_parse_come_last(
     language_id: str, text: str, candidates: list[str], wanted: list[int]
 ) -> None:
-    assert order(text, *((each,) for each in candidates), language_id=language_id) == wanted
+    assert rank_by_errors(text, *((each,) for each in candidates), language_id=language_id) == wanted
 
 
 def test_all_holes_of_a_candidate_count() -> None:
     text = "def f():\n    ???\n\ny = ???\n"
-    assert order(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
+    assert rank_by_errors(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
 
 
 def test_bodies_are_held_against_their_place_too() -> None:
     source = Source.parse("python", "def f():\n")
     span = holes.hole_at_cursor(source, 8)
-    assert postprocess.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
+    assert postprocess.rank_by_errors(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
@@ -270,4 +270,4 @@ def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
 
 def test_a_candidate_with_too_few_fills_is_an_error() -> None:
     with pytest.raises(ValueError, match="argument 2 is shorter than argument 1"):
-        order("x = ???\ny = ???\n", ("1",), ("2",))
+        rank_by_errors("x = ???\ny = ???\n", ("1",), ("2",))
