@@ -26,6 +26,13 @@ _MULTILINE_QUOTES = ('"""', "'''", "`")
 _COMMENT = re.compile(r"#(?![\w!])")
 """A line that begins so belongs to what follows; C's directives stand outside of any block."""
 _COMMENT_LINE = re.compile(r"^\s*(?:#(?![\w!\[])|//|/\*|\*\s|--\s|;;|%\s|<!--)|(?:\s#|[;{}),]\s*//|\s/\*)\s")
+_UNFINISHED = re.compile(
+    r"(?:(?:[A-Za-z_]\w*|[^\w.]|^)\.|[(\[{,@]|[-=]>|::|&&|\|[|>]|<<|(?<![^\w\s]{2})="
+    r"|[\w)\]\"'](?:\s*(?:\*?\*|[%^+])|\s*-)|\s(?:>>|\?[?:]|[/&|<>?~]|[<>]=|[!=]==?)"
+    r"|\b(?:and|as|await|extends|from|implements|import|in|instanceof|is|new|not|or)\s)\s*\Z"
+)
+"""A dot, operator, comma, opening bracket or word that does not end a line of code."""
+_WILDCARD = re.compile(r"(?:\bimport\s*|\.|::)\*\s*\Z")
 
 CONTROL_TOKEN = re.compile(
     r"<\|\w[\w-]*\|>|<｜[^｜\n]{1,30}｜>|<\[(?:fim-|begin▁|end▁|PAD▁|SEP▁)[\w▁-]*\]>"
@@ -72,6 +79,7 @@ class Ending:
         self._line_suffix, *below = self._suffix.split("\n")
         self._lines_below = [line.rstrip() for line in below if line.strip()]
         self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
+        self._starts_with = starts_with
         self._forced_lines = starts_with.count("\n")
         self._starts_line = not self._line_prefix.strip() or self._forced_lines > 0
         self._indent = _indentation((self._line_prefix + starts_with).rpartition("\n")[2])
@@ -180,6 +188,21 @@ class Ending:
     def is_in_brackets(self) -> bool:
         """Whether the text in front of the hole leaves a bracket open."""
         return bool(self._opened)
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether the code cannot end where the fill begins, nor go on with the text behind the hole."""
+        line = (self._line_prefix + self._starts_with).rpartition("\n")[2]
+        is_code = not (self.is_in_prose or self._quotes or _ends_in_string(line) or _WILDCARD.search(line))
+        if not (is_code and _UNFINISHED.search(line)):
+            return False
+        last, rest = line.rstrip()[-1], self._line_suffix.strip()
+        if rest:
+            return rest[0] in ")]};,:" and rest[0] != CLOSERS.get(last)
+        is_in_list = last == "," and bool(self._opened) and self._opened[-1][0] < self._line_start
+        is_deeper_below = _width(_indentation(self._first_below or "")) > _width(_indentation(line))
+        goes_on_below = last != "." and (is_deeper_below or (self._ends_block and last in CLOSERS))
+        return not (is_in_list or goes_on_below)
 
     def _count_unpaired(self, text: str) -> int:
         """The number of brackets and quotes of the hole's line that lack a partner with this fill."""

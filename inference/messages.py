@@ -132,8 +132,9 @@ class Text(_Message, frozen=True, tag="text"):
 class Hole(_Message, frozen=True, tag="hole"):
     """A place to fill. The fill replaces the hole.
 
-    `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`. The
-    fill must begin with `starts_with`; empty: with anything. `single_line` True forbids line breaks in the fill. `text`
+    `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`.
+    `may_be_empty` True: the model may find that nothing is missing, unless the line cannot end there. The fill must
+    begin with `starts_with`; empty: with anything. `single_line` True forbids line breaks in the fill. `text`
     is the hole's current text and `strength` how much of it to rework: 0 returns it unchanged, values between 0 and 1
     denoise from a partly noised `text`, 1 (the default) ignores it. `closable` are the closing brackets that the fill
     may write without their partners, in order, and `quotes` ends the string it is in, empty for code; None: not known.
@@ -148,6 +149,7 @@ class Hole(_Message, frozen=True, tag="hole"):
     strength: float = 1.0
     closable: str | None = None
     quotes: str | None = None
+    may_be_empty: bool = False
 
 
 class Snippet(_Message, frozen=True, tag="snippet"):

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Stats, Text
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Outcome, Snippet, Stats, Text
 from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
@@ -144,7 +144,7 @@ async def fill(
     segments = _add_syntax(segments, snapshot, spans, marker)
     request = InfillRequest(
         id=request_id,
-        segments=tuple(_as_models_read(segment, snapshot.text) for segment in segments),
+        segments=tuple(_as_models_read(segment, snapshot.text, quick=budget.quick) for segment in segments),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
@@ -170,11 +170,13 @@ async def fill(
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
 
-def _as_models_read(segment: Text | Hole, document: str) -> Text | Hole:
+def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:
     text = model_line_ends(segment.text, document)
     if isinstance(segment, Text):
         return replace(segment, text=text)
-    return replace(segment, text=text, starts_with=model_line_ends(segment.starts_with, document))
+    starts_with = model_line_ends(segment.starts_with, document)
+    may_be_empty = quick and segment.kind is not HoleKind.BODY  # a block that is missing
+    return replace(segment, text=text, starts_with=starts_with, may_be_empty=may_be_empty)
 
 
 def _add_syntax(

@@ -43,6 +43,65 @@ def test_the_decoder_stops_no_earlier(before: str, text: str, after: str, kept: 
         assert ending.cut_unfinished(text[:end]).startswith(kept[:end].rstrip())
 
 
+UNFINISHED = (
+    *("r = os.", "    .", "f().", "a[1].", "a?.", "self._a.b.", "std::", "p->", "f(", "x = [", "x = {", "f(a, ", "a, "),
+    *("x =", "x = ", "x=", "x += ", "x := ", "x == ", "x === ", "x <= ", "x > ", "a + ", "a+", "a - ", "a *", "a ** "),
+    *("a / ", "a % ", "a ^ ", "a & ", "a && ", "a | ", "a || ", "a ?? ", "x => ", "fn f() ->", "a |> ", "cout << "),
+    *("a >> ", "@", "import ", "from ", "a and ", "if not ", "x in ", "new ", "await ", "class A extends "),
+)
+FINISHED = (
+    *("", "    ", "r = os", "import", "x = 1.", "f()", "f()?", "x = [1]", "{}", "i++", "i--", "...", "a..b", "====="),
+    *(
+        "-----",
+        "from x import *",
+        "import a.*",
+        "use a::*",
+        "int x;",
+        "if x:",
+        "else",
+        "end",
+        "empty?",
+        "save!",
+        "key:",
+    ),
+    *("List<int>", "<div>", "<br />", "do |x|", "return ", "# e.g. a.", 'x = "a.', "// a, ", '"""A list of,'),
+)
+
+
+@pytest.mark.parametrize("line", UNFINISHED)
+def test_code_that_cannot_end_needs_text(line: str) -> None:
+    assert Ending(f"x = 1\n{line}", "\ny = 2\n").needs_text
+    assert Ending("x = 1\n", "\n", line).needs_text
+    assert Ending(line, " b\n").needs_text is False
+    assert Ending(f"{line}a", "\n").needs_text is False
+
+
+@pytest.mark.parametrize("line", FINISHED)
+def test_code_that_can_end_may_lack_nothing(line: str) -> None:
+    assert not Ending(f"x = 1\n{line}", "\ny = 2\n").needs_text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "needs_text"),
+    [
+        ("f(", ")\n", False),
+        ("f(a, ", ")\n", True),
+        ("x = [", "];\n", False),
+        ("a.", ";\n", True),
+        ("f(a + ", ")\n", True),
+        ("f(a + ", "b)\n", False),
+        ("f(\n    a,", "\n    b\n)\n", False),
+        ("f(", "\n    a\n)\n", False),
+        ("f(", "\n)\n", False),
+        ("{\n  a: 1,", "\n  b: 2\n}\n", False),
+        ("x = a +", "\n    b\n", False),
+        ("a.", "\n    b()\n", True),
+    ],
+)
+def test_text_behind_the_hole_may_go_on(before: str, after: str, needs_text: bool) -> None:
+    assert Ending(before, after).needs_text is needs_text
+
+
 def test_a_line_that_begins_outside_ends_the_block() -> None:
     inside = Ending("def f(r):\n    ", "\n")
     kept = "return 3 * r"

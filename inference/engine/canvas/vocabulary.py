@@ -100,9 +100,12 @@ class Vocabulary:
             parts = [id_ for end in range(1, len(start)) for id_ in self._range(start[:end], exact=True)]
         return list(dict.fromkeys(parts + self._range(start)))
 
-    def breaks_in(self, ids: Collection[int], skip: int) -> list[int]:
-        """The tokens that break the line before any other text, after their first `skip` bytes."""
-        return [id_ for id_ in ids if self._bytes[id_][skip:].lstrip(b" \t")[:1] in (b"\n", b"\r")]
+    def breaks_in(self, ids: Collection[int], skip: int, *, or_space: bool = False) -> list[int]:
+        """The tokens that break the line before any other text, after their first `skip` bytes. `or_space`: or begin
+        with white space there.
+        """
+        first = ((id_, self._bytes[id_][skip:]) for id_ in ids)
+        return [id_ for id_, rest in first if (rest if or_space else rest.lstrip(b" \t"))[:1].isspace()]
 
     def prepare(self) -> None:
         """Builds the lazy indexes now, which takes a second for 262,144 tokens."""
@@ -120,6 +123,11 @@ class Vocabulary:
     def line_break_ids(self) -> list[int]:
         """Every token that begins with a line break. One with text before the break also ends a line."""
         return [id_ for id_, value in enumerate(self._bytes) if value.startswith(LINE_BREAKS)]
+
+    @cached_property
+    def blank_ids(self) -> dict[bool, list[int]]:
+        """`breaks_in` of all tokens, by `or_space`."""
+        return {space: self.breaks_in(range(len(self)), 0, or_space=space) for space in (False, True)}
 
     @cached_property
     def _bytes(self) -> list[bytes]:

@@ -183,7 +183,7 @@ class PromptBuilder:
             typed_prefix[base:].encode(),
             healed_bytes,
             fill_prefix,
-            0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens,
+            0 if hole.may_be_empty and not ending.needs_text else hole.min_tokens,
             self._max_new_tokens(hole),
             hole.single_line,
             ending,

@@ -87,6 +87,13 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
     assert all(candidate.tokens <= 32 for candidate in answer.candidates)
 
 
+@pytest.mark.parametrize("unfinished", ["r = os.", "x = ", "std::", "f(a, ", "a and "])
+def test_code_that_cannot_end_gets_text_unasked(middle: Engine, unfinished: str) -> None:
+    hole = Hole(single_line=True, may_be_empty=True, quotes="")
+    copied = f"def f(a):\n    {unfinished}\n\n\ndef g(a):\n    {unfinished}"
+    assert fill(middle, copied, hole, "\n", quick=True).text.strip()
+
+
 def test_a_fill_has_no_more_tokens_than_it_may(middle: Engine) -> None:
     assert fill(middle, "x = 1\n", Hole(HoleKind.BODY, max_tokens=5), "\n").candidates[0].tokens <= 5
 
