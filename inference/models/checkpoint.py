@@ -59,7 +59,7 @@ class Checkpoint:
             return self.checked(tokenizer_in(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
-            content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
+            content = checkpoint_files.read_file(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
             tokenizer = Tokenizer.from_buffer(content)
         except ModelError:
             raise
@@ -82,17 +82,17 @@ class Checkpoint:
             for token in value if isinstance(value, list) else [value]:
                 is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
                 if not (is_id or token is None or (token == -1 and key.endswith("pad_token_id"))):  # none
-                    told = f"{str(token)[:40]} is not a token of a vocabulary of {size}"
-                    raise ModelError(f"{file}: {key}: {told}; download the model again")
+                    reason = f"{str(token)[:40]} is not a token of a vocabulary of {size}"
+                    raise ModelError(f"{file}: {key}: {reason}; download the model again")
 
     def checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
         """The tokenizer that a file gave. Raises ModelError if it does not fit the model."""
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
         last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-        known = self._vocabulary_size
-        if known is not None and last >= known:
-            raise ModelError(f"{file}: token {last} is not in the model's vocabulary of {known}; download it again")
+        size = self._vocabulary_size
+        if size is not None and last >= size:
+            raise ModelError(f"{file}: token {last} is not in the model's vocabulary of {size}; download it again")
         return tokenizer
 
     @property
@@ -112,7 +112,7 @@ DefaultProperties = Callable[[Path, dict[str, Any]], InfillConfig]
 """Maps a checkpoint's folder and config.json to the family's assumptions in the absence of `infill.json`."""
 
 
-def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
+def find_checkpoint(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     """The checkpoint called `model`: a name of the catalogue, a folder, a GGUF file, or a hub id. Downloads nothing.
 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
@@ -120,7 +120,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     """
     folder = folder_of(model)
     if file := _gguf_in(folder):  # the files beside it are ignored: the folder may belong to another program
-        gguf = header.read(file)
+        gguf = header.read_header(file)
         config = gguf.config()
         return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), gguf)
     try:
@@ -131,9 +131,9 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         raise ModelError(f"{folder} holds an adapter (adapter_config.json); merge it into its model first")
     kind = str(config.get("model_type"))
     if kind not in families:
-        known = " or ".join(f"'{name}'" for name in families)
+        usable = " or ".join(f"'{name}'" for name in families)
         raise ModelError(
-            f"{model}: a '{kind}' model cannot fill holes; one that can has the model_type {known} in its config.json"
+            f"{model}: a '{kind}' model cannot fill holes; one that can has the model_type {usable} in its config.json"
         )
     if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
@@ -148,15 +148,15 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     return Checkpoint(model, folder, config, properties)
 
 
-def _gguf_in(place: Path) -> Path | None:
+def _gguf_in(path: Path) -> Path | None:
     """A GGUF file, or the one in a folder with nothing else to load; None if there is none."""
-    if not place.is_dir() and (place.is_file() or place.suffix.lower() == header.SUFFIX):
-        return place
-    if (place / "config.json").exists():
+    if not path.is_dir() and (path.is_file() or path.suffix.lower() == header.SUFFIX):
+        return path
+    if (path / "config.json").exists():
         return None
-    files = sorted(place.glob(f"*{header.SUFFIX}"))
+    files = sorted(path.glob(f"*{header.SUFFIX}"))
     if len(files) > 1:
-        raise ModelError(f"{place} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
+        raise ModelError(f"{path} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
     return files[0] if files else None
 
 

@@ -62,7 +62,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
         raise ModelError(f"{file} cannot be read: {reason}") from error
 
 
-def read(file: Path, limit_bytes: int) -> bytes:
+def read_file(file: Path, limit_bytes: int) -> bytes:
     """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
     with opened(file) as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -74,7 +74,7 @@ def read(file: Path, limit_bytes: int) -> bytes:
 def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
     """The JSON object in a file. Raises FileNotFoundError or ModelError."""
     try:
-        value = json.loads(read(file, limit_bytes))
+        value = json.loads(read_file(file, limit_bytes))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ModelError(f"{file} cannot be read: {reason}; download it again") from error
@@ -96,8 +96,8 @@ def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kin
     try:
         return msgspec.convert(content, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        words, _, place = str(error).partition(" - at `$")
-        key = place.rstrip("`").lstrip(".")
+        words, _, location = str(error).partition(" - at `$")
+        key = location.rstrip("`").lstrip(".")
         raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
 
 
@@ -118,19 +118,19 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """
     from safetensors import SafetensorError, safe_open  # here, as the language server imports this module
 
-    found: dict[str, StoredTensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     for file in weight_files(folder):
         try:
             with safe_open(file, "np") as opened:
                 slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
-                here = {name: StoredTensor(file, tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
+                in_file = {name: StoredTensor(file, tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{file} is damaged: {first_line(error)}; download it again") from error
-        for name in here.keys() & found.keys():
-            also = found[name].file.name
+        for name in in_file.keys() & tensors.keys():
+            also = tensors[name].file.name
             raise ModelError(f"{file}: {name[:200]} is in {also} as well; download the checkpoint again")
-        found |= here
-    return found
+        tensors |= in_file
+    return tensors
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
@@ -153,6 +153,6 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _require_regular(file: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _require_regular(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise ModelError(f"{file} is not a regular file; give a folder with a downloaded checkpoint")

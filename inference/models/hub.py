@@ -72,26 +72,26 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
         raise OddAnswerError(says) from None
 
 
-def fetch(of: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
+def fetch(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
     """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
-    file = of.files[name]
+    file = record.files[name]
     part = folder / (name + PART)
     with opened(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)
         tries = 0
         while stream.tell() < file.size and tries <= tries_allowed:
-            before = stream.tell()
-            on_bytes(before)
+            previous = stream.tell()
+            on_bytes(previous)
             time.sleep(tries)
             try:
-                _transfer(of, name, stream, on_bytes)
+                _transfer(record, name, stream, on_bytes)
             except OSError:  # the disk, or an answer of the hub; a broken connection raises no OSError
                 raise
             except Exception:  # of the library behind the hub's client, whichever that is
-                if tries == tries_allowed and stream.tell() <= before:
+                if tries == tries_allowed and stream.tell() <= previous:
                     raise
-            tries = 0 if stream.tell() > before else tries + 1  # an answer may also end early without an error
+            tries = 0 if stream.tell() > previous else tries + 1  # an answer may also end early without an error
     put_in_place(part, folder / name, file)
 
 
@@ -106,29 +106,29 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
 def opened(part: Path) -> BinaryIO:
     """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
     with suppress(FileNotFoundError):
-        found = part.lstat()
-        if not stat.S_ISLNK(found.st_mode) and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):
+        status = part.lstat()
+        if not stat.S_ISLNK(status.st_mode) and (not stat.S_ISREG(status.st_mode) or status.st_nlink > 1):
             part.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(part, flags, 0o644), "ab")
 
 
-def _transfer(of: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
+def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
     """Appends the rest of a file. Its host may redirect to another one, which does not get the token."""
     range_ = {"Range": f"bytes={stream.tell()}-"} if stream.tell() else {}
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}
-    url = hf_hub_url(of.repo, name, revision=of.revision)
+    url = hf_hub_url(record.repo, name, revision=record.revision)
     with get_session().stream(
         "GET", url, headers=headers, timeout=(_CONNECT_S, SILENCE_S, SILENCE_S, SILENCE_S), follow_redirects=True
     ) as response:
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
-            if (sent := response.headers.get("Content-Length", "")) not in ("", str(of.files[name].size)):
+            if (sent := response.headers.get("Content-Length", "")) not in ("", str(record.files[name].size)):
                 raise OddAnswerError(f"the answer has {sent[:20]} bytes and is another file than {name}")
             _empty(stream)  # a mirror that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)
-            if stream.tell() > of.files[name].size:
+            if stream.tell() > record.files[name].size:
                 raise DamagedError(name)
             on_bytes(stream.tell())
 

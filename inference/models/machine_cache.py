@@ -18,7 +18,7 @@ T = TypeVar("T")
 def read(name: str, kind: type[T]) -> dict[str, T]:
     """What was saved under this name; empty if that is unreadable."""
     try:
-        content = checkpoint_files.read(_file(name), _LIMIT_BYTES)
+        content = checkpoint_files.read_file(_file(name), _LIMIT_BYTES)
         return msgspec.json.decode(content, type=dict[str, kind])  # type: ignore[valid-type]
     except (OSError, ValueError, ModelError):
         return {}

@@ -79,19 +79,19 @@ def target(model: str) -> Target:
     return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
 
 
-def find(model: str) -> Path | None:
+def find_model(model: str) -> Path | None:
     """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
     of = target(model)
     record = read_record(of.folder, of.repo)
     is_begun = record.complete if record else bool(of.pinned) or (of.folder / CONFIG).is_file()
-    return of.folder if is_begun and not _unlike(of, record) else _in_cache(of)
+    return of.folder if is_begun and not _find_wrong_file(of, record) else _find_in_cache(of)
 
 
-def _unlike(of: Target, record: PullRecord | None) -> Path | None:
+def _find_wrong_file(goal: Target, record: PullRecord | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    known = record or of.pinned  # the record may be of an earlier release, which pinned another revision
-    files = known.files if known else {}
-    return next((of.folder / name for name, file in files.items() if not has_size(of.folder / name, file.size)), None)
+    expected = record or goal.pinned  # the record may be of an earlier release, which pinned another revision
+    files = expected.files if expected else {}
+    return next((goal.folder / name for name, file in files.items() if not has_size(goal.folder / name, file.size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
@@ -101,7 +101,7 @@ def has_size(path: Path, count_bytes: int) -> bool:
 
 def is_pulled(entry: CatalogueEntry) -> bool:
     try:
-        return not entry.repo or find(entry.name) is not None
+        return not entry.repo or find_model(entry.name) is not None
     except ModelError:
         return False
 
@@ -114,8 +114,8 @@ def edit_models(kind: str = "auto") -> list[CatalogueEntry]:
 
 def require(model: str) -> Path:
     """The same. Raises ModelError, which says how to get it."""
-    if found := find(model):
-        return found
+    if path := find_model(model):
+        return path
     of = target(model)
     state = _state(of) or "not on this machine"
     costs = f" ({of.entry.download_bytes / 1e9:.1f} GB, licence: {of.entry.licence})" if of.entry else ""
@@ -137,7 +137,7 @@ def pull_problem(entry: CatalogueEntry) -> str:
 def _state(of: Target) -> str:
     """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
     record = read_record(of.folder, of.repo)
-    wrong = _unlike(of, record)
+    wrong = _find_wrong_file(of, record)
     if wrong and (wrong.exists() or (record and record.complete)):
         return f"{wrong} is missing or cut off"
     return "only partly downloaded" if record else ""
@@ -151,17 +151,17 @@ def read_record(folder: Path, repo: str = "") -> PullRecord | None:
     """
     file = folder / RECORD
     try:
-        found = msgspec.convert(checkpoint_files.read_json(file), PullRecord)
+        record = msgspec.convert(checkpoint_files.read_json(file), PullRecord)
     except FileNotFoundError:
         return None
     except (ModelError, msgspec.ValidationError) as error:
         raise DamagedRecordError(f"{file} is damaged; pull the model again") from error
-    if odd := next((name for name in found.files if not is_wanted(name)), None):
+    if odd := next((name for name in record.files if not is_wanted(name)), None):
         raise ModelError(f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again")
-    if repo and found.repo.lower() != repo.lower():
-        other = ascii(found.repo[:100])[1:-1]
-        raise ModelError(f"{folder} holds {other}, not {repo}, says its {RECORD}; move it elsewhere and pull {repo}")
-    return found
+    if repo and record.repo.lower() != repo.lower():
+        holder = ascii(record.repo[:100])[1:-1]
+        raise ModelError(f"{folder} holds {holder}, not {repo}, says its {RECORD}; move it elsewhere and pull {repo}")
+    return record
 
 
 def is_wanted(name: str) -> bool:
@@ -171,7 +171,7 @@ def is_wanted(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
-def _in_cache(of: Target) -> Path | None:
+def _find_in_cache(of: Target) -> Path | None:
     """The pinned file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -179,12 +179,12 @@ def _in_cache(of: Target) -> Path | None:
     try:
         if of.pinned:
             (name,) = of.pinned.files
-            found = try_to_load_from_cache(of.repo, name, revision=of.pinned.revision)
-            return Path(found) if isinstance(found, str) else None
-        found = try_to_load_from_cache(of.repo, CONFIG)
-        if not isinstance(found, str):
+            path = try_to_load_from_cache(of.repo, name, revision=of.pinned.revision)
+            return Path(path) if isinstance(path, str) else None
+        path = try_to_load_from_cache(of.repo, CONFIG)
+        if not isinstance(path, str):
             return None
-        checkpoint_files.weight_files(Path(found).parent)  # other programs cache config.json alone
-        return Path(found).parent
+        checkpoint_files.weight_files(Path(path).parent)  # other programs cache config.json alone
+        return Path(path).parent
     except (HFValidationError, OSError, ModelError):  # a hub id has more rules than we know
         return None

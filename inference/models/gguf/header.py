@@ -129,33 +129,33 @@ class GgufFile:
         """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
         kind = str(self.metadata.get(ARCHITECTURE, ""))
         if kind not in ARCHITECTURES:
-            known = " or ".join(ARCHITECTURES)
-            raise ModelError(f"{self.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {known} can")
+            usable = " or ".join(ARCHITECTURES)
+            raise ModelError(f"{self.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {usable} can")
         if int(self._number("split.count", 1)) > 1:
             raise ModelError(
                 f"{self.path} is one of several parts of a model; download it as a single file, or merge them"
             )
         if "token_embd.weight" not in self.tensors:
             raise ModelError(f"{self.path}: the weight token_embd.weight is missing; {AGAIN}")
-        found: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"}
-        found |= {name: self._number(f"{kind}.{key}") for name, key in _KEYS.items()}
+        config: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"}
+        config |= {name: self._number(f"{kind}.{key}") for name, key in _KEYS.items()}
         optional = {name: f"{kind}.{key}" for name, key in _OPTIONAL.items()}
         optional |= {name: f"tokenizer.ggml.{key}_token_id" for name, key in _TOKENS.items()}
-        found |= {name: self.metadata[key] for name, key in optional.items() if key in self.metadata}
-        found["vocab_size"] = self.tensors["token_embd.weight"].shape[0]
-        found["tie_word_embeddings"] = "output.weight" not in self.tensors
+        config |= {name: self.metadata[key] for name, key in optional.items() if key in self.metadata}
+        config["vocab_size"] = self.tensors["token_embd.weight"].shape[0]
+        config["tie_word_embeddings"] = "output.weight" not in self.tensors
         scaling = self.metadata.get(f"{kind}.rope.scaling.type", "none")
         if scaling != "none":
             factor = self._number(f"{kind}.rope.scaling.factor", 1.0)
-            found["rope_scaling"] = {"rope_type": scaling, "factor": factor}
-        return found
+            config["rope_scaling"] = {"rope_type": scaling, "factor": factor}
+        return config
 
     def stored_tensors(self) -> dict[str, GgufTensor]:
         """The tensors by the hub's names; an unknown one keeps its own. Raises ModelError if two have the same."""
         named: dict[str, str] = {}
         for name in self.tensors:
-            if (other := named.setdefault(_hub_name(name), name)) != name:
-                raise ModelError(f"{self.path}: {other} and {name} are the same weight; {AGAIN}")
+            if (first := named.setdefault(_hub_name(name), name)) != name:
+                raise ModelError(f"{self.path}: {first} and {name} are the same weight; {AGAIN}")
         return {hub_name: self.tensors[name] for hub_name, name in named.items()}
 
     def _number(self, key: str, default: float | None = None) -> float:
@@ -168,12 +168,12 @@ class GgufFile:
         """An array of strings; empty if there is none. Raises ModelError."""
         content = self._items(key, (STRING,), "texts")
         texts = []
-        at = 0
+        offset = 0
         try:
-            while at < len(content):
-                (length,) = struct.unpack_from("<Q", content, at)
-                texts.append(content[at + 8 : at + 8 + length].decode())
-                at += 8 + length
+            while offset < len(content):
+                (length,) = struct.unpack_from("<Q", content, offset)
+                texts.append(content[offset + 8 : offset + 8 + length].decode())
+                offset += 8 + length
         except (struct.error, UnicodeDecodeError, OverflowError) as error:
             raise ModelError(f"{self.path}: {key} cannot be read: {error}; {AGAIN}") from error
         return texts
@@ -183,18 +183,18 @@ class GgufFile:
         content = self._items(key, [type_ for type_, format_ in SCALARS.items() if format_ != "?"], "numbers")
         if not content:
             return ()
-        found = self.arrays[key]
-        values = struct.unpack(f"<{found.count}{SCALARS[found.type_]}", content)
+        array = self.arrays[key]
+        values = struct.unpack(f"<{array.count}{SCALARS[array.type_]}", content)
         if not all(map(isfinite, values)):
             raise ModelError(f"{self.path}: {key} holds NaN or infinity; {AGAIN}")
         return values
 
     def _items(self, key: str, types: Collection[int], what: str) -> bytes:
         """The items of an array of one of these types; empty if there is none. Raises ModelError."""
-        found = self.arrays.get(key)
-        if found and found.type_ not in types:
+        array = self.arrays.get(key)
+        if array and array.type_ not in types:
             raise ModelError(f"{self.path}: {key} is no list of {what}; {AGAIN}")
-        return self.bytes_at(found.begin, found.end) if found else b""
+        return self.bytes_at(array.begin, array.end) if array else b""
 
     def bytes_at(self, begin: int, end: int) -> bytes:
         """These bytes of the file. Raises ModelError if they no longer exist."""
@@ -221,9 +221,9 @@ class GgufFile:
 
 
 def _hub_name(name: str) -> str:
-    found = _OF_LAYER.fullmatch(name)
-    if found and found[2] in _PARTS:
-        return f"model.layers.{found[1]}.{_PARTS[found[2]]}.{found[3]}"
+    match = _OF_LAYER.fullmatch(name)
+    if match and match[2] in _PARTS:
+        return f"model.layers.{match[1]}.{_PARTS[match[2]]}.{match[3]}"
     return _PLAIN.get(name, name)
 
 
@@ -243,7 +243,7 @@ _CHUNK_BYTES = 4 << 20
 _VERSIONS = (2, 3)
 
 
-def read(path: Path) -> GgufFile:
+def read_header(path: Path) -> GgufFile:
     """The header of a file. Raises ModelError if it is missing, no GGUF file, truncated, or contradicts itself."""
     try:
         with checkpoint_files.opened(path) as stream:
@@ -324,14 +324,14 @@ class _Reader:
             if not 1 <= dimensions <= MAX_DIMENSIONS:
                 raise self._wrong(f"{name} has {dimensions} dimensions")
             sizes = struct.unpack(f"<{dimensions}Q", self._take(8 * dimensions))
-            number, offset = self._number("I"), self._number("Q")
-            if number not in TYPES:
-                known = ", ".join(one.name for one in TYPES.values())
+            type_id, offset = self._number("I"), self._number("Q")
+            if type_id not in TYPES:
+                supported = ", ".join(kind.name for kind in TYPES.values())
                 raise ModelError(
-                    f"{self._path}: {name} is quantised in a way (type {number}) that this release cannot read; "
-                    f"download a file of another quantisation, such as Q4_K_M (it reads {known})"
+                    f"{self._path}: {name} is quantised in a way (type {type_id}) that this release cannot read; "
+                    f"download a file of another quantisation, such as Q4_K_M (it reads {supported})"
                 )
-            type_ = TYPES[number]
+            type_ = TYPES[type_id]
             if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % type_.weights:
                 raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
             yield name, GgufTensor(sizes[::-1], type_, offset, offset + prod(sizes) // type_.weights * type_.bytes_)
@@ -344,15 +344,15 @@ class _Reader:
         first = ends = -(-self._at // alignment) * alignment
         placed: dict[str, GgufTensor] = {}
         for name, tensor in sorted(stated, key=lambda item: item[1].begin):
-            here = replace(tensor, begin=first + tensor.begin, end=first + tensor.end)
+            moved = replace(tensor, begin=first + tensor.begin, end=first + tensor.end)
             if name in placed:
                 raise self._wrong(f"the tensor {name} occurs twice")
-            if tensor.begin % alignment or here.end > self._size:
-                raise self._wrong(f"{name} is not at bytes {here.begin} to {here.end} of {self._size}")
-            if here.begin < ends:
+            if tensor.begin % alignment or moved.end > self._size:
+                raise self._wrong(f"{name} is not at bytes {moved.begin} to {moved.end} of {self._size}")
+            if moved.begin < ends:
                 raise self._wrong(f"the bytes of {name} are those of another tensor as well")
-            ends = here.end
-            placed[name] = here
+            ends = moved.end
+            placed[name] = moved
         return placed
 
     def _name(self) -> str:
@@ -374,9 +374,9 @@ class _Reader:
         return int.from_bytes(self._take(struct.calcsize("<" + format_)), "little")
 
     def _take(self, count: int) -> bytes:
-        at = self._at
+        begin = self._at
         self._skip(count)
-        return bytes(self._bytes[at : self._at])
+        return bytes(self._bytes[begin : self._at])
 
     def _skip(self, count: int) -> None:
         if self._at + count > len(self._bytes):
@@ -385,15 +385,15 @@ class _Reader:
 
     def _skip_texts(self, key: str, count: int) -> None:
         """Skips an array of texts; a vocabulary has 150,000, so this loop is a tight one."""
-        length_of, at = struct.Struct("<Q").unpack_from, self._at
+        length_of, offset = struct.Struct("<Q").unpack_from, self._at
         for _ in range(count):
-            if at + 8 > len(self._bytes):
-                self._reach(at + 8)
-            (length,) = length_of(self._bytes, at)
+            if offset + 8 > len(self._bytes):
+                self._reach(offset + 8)
+            (length,) = length_of(self._bytes, offset)
             if length > MAX_STRING_BYTES:
                 raise self._wrong(f"{key} claims a text of {length} bytes")
-            at += 8 + length
-        self._at = at
+            offset += 8 + length
+        self._at = offset
         self._skip(0)
 
     def _reach(self, end: int) -> None:

@@ -7,7 +7,7 @@ Holds what registry.py needs; MLX is imported when a model is loaded.
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelAdapter, ModelError, OnProgress
-from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, look
+from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require
 
 
 def is_preferred(found: Checkpoint) -> bool:
@@ -17,7 +17,7 @@ def is_preferred(found: Checkpoint) -> bool:
 
 def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
-    here = look()
+    here = require()
     progress(0.05, "loading MLX")
     try:
         from inference.models.mlx import weights

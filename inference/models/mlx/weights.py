@@ -130,7 +130,7 @@ def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress
     _prepare(here)
     model = read(found, precision, on_gpu=here.on_gpu, progress=progress)
     network = MlxNetwork(model)
-    free_bytes = machine.look().free_bytes
+    free_bytes = machine.require().free_bytes
     cache_bytes = cache_budget(network, found.properties, free_bytes, on_cpu=not here.on_gpu)
     return DiffusionGemmaAdapter(found, tokenizer, network, precision, cache_bytes, here.name)
 

@@ -47,7 +47,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(file: Path) -> Checkpoint:
-    return checkpoint.find(str(file), {"qwen2": lambda _folder, _config: InfillConfig()})
+    return checkpoint.find_checkpoint(str(file), {"qwen2": lambda _folder, _config: InfillConfig()})
 
 
 KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
@@ -58,7 +58,7 @@ def up_weights(file: Path, blocks: np.ndarray, kind: str, shape: tuple[int, int]
     writer = gguf.GGUFWriter(file, "qwen2")
     writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
     finish(writer)
-    weights = tensor_readers.GgufReader("one", header.read(file))
+    weights = tensor_readers.GgufReader("one", header.read_header(file))
     return weights.tensor("model.layers.0.mlp.up_proj.weight", shape, torch.device("cpu"), torch.float32)
 
 
@@ -195,7 +195,7 @@ def test_every_cut_of_a_header_is_one_clear_error(file: Path, tmp_path: Path) ->
 
 def test_any_changed_byte_loads_or_is_a_clear_error(file: Path, tmp_path: Path) -> None:
     content, drawn = bytearray(file.read_bytes()), random.Random(5)
-    begin = min(one.begin for one in header.read(file).tensors.values())
+    begin = min(one.begin for one in header.read_header(file).tensors.values())
     for at in (drawn.randrange(begin) for _ in range(50)):
         changed = content.copy()
         changed[at] ^= 1 << drawn.randrange(8)
@@ -217,7 +217,7 @@ def test_a_token_outside_the_vocabulary_is_refused_early(file: Path, tmp_path: P
 
 
 def test_one_weight_under_two_names_is_refused(file: Path) -> None:
-    found = header.read(file)
+    found = header.read_header(file)
     twice = replace(found, tensors={**found.tensors, "model.norm.weight": found.tensors["output_norm.weight"]})
     with pytest.raises(ModelError, match=r"output_norm.weight and model.norm.weight are the same weight"):
         twice.stored_tensors()
@@ -232,7 +232,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "dtype"), [("blk.0.ffn_up.weight", "8bit"), ("token_embd.weight", "float32")])
 def test_nan_in_a_weight_is_a_clear_error(file: Path, tmp_path: Path, name: str, dtype: str) -> None:
     content = bytearray(file.read_bytes())
-    begin = header.read(file).tensors[name].begin
+    begin = header.read_header(file).tensors[name].begin
     content[begin : begin + 4] = struct.pack("<f", float("nan"))
     (tmp_path / "nan.gguf").write_bytes(content)
     with pytest.raises(ModelError, match="NaN"):
@@ -252,7 +252,7 @@ def test_a_file_that_shrinks_is_a_clear_error(file: Path, tmp_path: Path) -> Non
 def test_torch_is_not_imported_to_read_a_header(file: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from inference.models.gguf import header; "
-        "header.read(Path(sys.argv[1])); assert not {'torch', 'numpy'} & set(sys.modules)"
+        "header.read_header(Path(sys.argv[1])); assert not {'torch', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, file], check=True)
 
@@ -275,7 +275,7 @@ def test_what_lies_beside_a_file_is_not_read(file: Path, tmp_path: Path) -> None
 def test_unknown_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(whole(keys=QWEN + key("tokenizer.ggml.model", 8, packed("bert")), key_count=2))
     with pytest.raises(ModelError, match="'bert'"):
-        tokenizer_in(header.read(tmp_path / "a.gguf"))
+        tokenizer_in(header.read_header(tmp_path / "a.gguf"))
 
 
 def write_vocabulary(file: Path, model: str, pre: str, tokens: list[str], **more: object) -> Path:
@@ -329,7 +329,7 @@ def joined(text: str, scores: dict[str, float]) -> list[str]:
 
 
 def test_pieces_are_joined_by_their_scores(sentencepiece: Path) -> None:
-    file = header.read(sentencepiece)
+    file = header.read_header(sentencepiece)
     types = file.numbers("tokenizer.ggml.token_type")
     pieces = zip(file.strings("tokenizer.ggml.tokens"), file.numbers("tokenizer.ggml.scores"), types, strict=True)
     scores = {token: score for token, score, type_ in pieces if type_ == 1 and token not in INFILL}
@@ -339,7 +339,7 @@ def test_pieces_are_joined_by_their_scores(sentencepiece: Path) -> None:
 
 
 def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None:
-    vocabulary = Vocabulary(tokenizer_in(header.read(sentencepiece)))
+    vocabulary = Vocabulary(tokenizer_in(header.read_header(sentencepiece)))
     for text in (Path(__file__).read_text(), *TEXTS, " <PRE> x <MID>", "▁▁ ▁"):
         ids = vocabulary.encode(text)
         assert vocabulary.bytes_of(ids) == text.encode()
@@ -349,12 +349,12 @@ def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None
 
 def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, tmp_path: Path) -> None:
     for file, wanted in ((sentencepiece, [1]), (without_begin(sentencepiece, tmp_path / "other.gguf"), [])):
-        found = checkpoint.find(str(file), {"llama": lambda _folder, _config: InfillConfig()})
+        found = checkpoint.find_checkpoint(str(file), {"llama": lambda _folder, _config: InfillConfig()})
         assert tokenizer_files.begin_ids(found, found.tokenizer()) == wanted
 
 
 def without_begin(file: Path, other: Path) -> Path:
-    found = header.read(file)
+    found = header.read_header(file)
     lists = {"token_types": list(found.numbers("tokenizer.ggml.token_type"))}
     scores = list(found.numbers("tokenizer.ggml.scores"))
     tokens = found.strings("tokenizer.ggml.tokens")
@@ -366,7 +366,7 @@ def bpe(file: Path, pre: str) -> Tokenizer:
     tokens = [token for token, _ in sorted(stated["model"]["vocab"].items(), key=lambda item: item[1])]
     merges = [" ".join(pair) for pair in stated["model"]["merges"]]
     write_vocabulary(file, "gpt2", pre, tokens, token_types=[1] * len(tokens), token_merges=merges)
-    return tokenizer_in(header.read(file))
+    return tokenizer_in(header.read_header(file))
 
 
 @pytest.mark.parametrize("pre", ["smollm", "starcoder", "gpt-2"])
@@ -404,4 +404,4 @@ def test_each_way_to_split_text(pre: str, parts: list[str], tmp_path: Path) -> N
 def test_a_broken_vocabulary_is_a_clear_error(more: dict[str, object], words: str, tmp_path: Path) -> None:
     file = write_vocabulary(tmp_path / "a.gguf", "llama", "default", list("abcdefghi"), **more)
     with pytest.raises(ModelError, match=words):
-        tokenizer_in(header.read(file))
+        tokenizer_in(header.read_header(file))
