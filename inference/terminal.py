@@ -8,7 +8,7 @@ import sys
 
 def printable(text: object) -> str:
     """A text in one line: control characters, line breaks and what reorders text become escapes, such as `\\x1b`."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text))
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
 
 
 def printable_lines(text: str) -> str:

@@ -37,15 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
     startup.bound_heap()
-    place = WorkerSocket(arguments.socket, arguments.transport)
+    socket = WorkerSocket(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
             address.parse(arguments.model, server_backend.role_of(arguments))  # before logging: it may hold a password
-        if not place.take():
+        if not socket.take():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
         set_up_log(arguments.log, foreground=arguments.foreground)
-        return asyncio.run(serve(arguments, place, _open))
+        return asyncio.run(serve(arguments, socket, _open))
     except (AddressError, OSError) as error:
         is_bare = isinstance(error, OSError) and error.errno is not None
         hint = "; remove what is there, or set INFILL_LS_RUNTIME_DIR to another folder" if is_bare else ""
@@ -63,30 +63,30 @@ def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backe
 OpenInfiller = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]
 
 
-async def serve(arguments: WorkerArguments, place: WorkerSocket, open_infiller: OpenInfiller) -> int:
+async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_infiller: OpenInfiller) -> int:
     """Listens, opens the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
     service = WorkerService(arguments)
     _on_signals(service.shut_down)
-    service.token = place.token
+    service.token = socket.token
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await ClientConnection(service, reader, writer).serve()
 
-    await place.listen(talk)
+    await socket.listen(talk)
     log.info("listening at %s for %s", arguments.socket, arguments.model)
     loading = asyncio.create_task(service.load(open_infiller(arguments, service)))
-    watch = asyncio.create_task(place.stay_reachable(talk, service.shut_down))
+    watch = asyncio.create_task(socket.stay_reachable(talk, service.shut_down))
 
     def leave_place() -> None:
         watch.cancel()
-        place.leave()
+        socket.leave()
 
     service.leave_place = leave_place
     await service.until_ended()
     loading.cancel()
     watch.cancel()
-    place.close()
+    socket.close()
     if service.gave_way_to:
         lead(arguments.socket, service.gave_way_to)
     await service.jobs.close()

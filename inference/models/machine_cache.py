@@ -24,14 +24,14 @@ def read(name: str, kind: type[T]) -> dict[str, T]:
         return {}
 
 
-def save(name: str, known: dict[str, Any]) -> None:
+def save(name: str, values: dict[str, Any]) -> None:
     """Saves it for later processes, if possible."""
     file = _file(name)
     new = file.with_suffix(f".{time.time_ns()}")
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            new.write_bytes(msgspec.json.encode(known))
+            new.write_bytes(msgspec.json.encode(values))
             new.replace(file)
         finally:
             new.unlink(missing_ok=True)

@@ -87,11 +87,11 @@ def find_model(model: str) -> Path | None:
     return of.folder if is_begun and not _find_wrong_file(of, record) else _find_in_cache(of)
 
 
-def _find_wrong_file(goal: Target, record: PullRecord | None) -> Path | None:
+def _find_wrong_file(of: Target, record: PullRecord | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    expected = record or goal.pinned  # the record may be of an earlier release, which pinned another revision
+    expected = record or of.pinned  # the record may be of an earlier release, which pinned another revision
     files = expected.files if expected else {}
-    return next((goal.folder / name for name, file in files.items() if not has_size(goal.folder / name, file.size)), None)
+    return next((of.folder / name for name, file in files.items() if not has_size(of.folder / name, file.size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:

@@ -19,10 +19,10 @@ class ModelFamily(Protocol):
     def default_properties(self, folder: Path, config: dict[str, Any]) -> InfillConfig:
         """The settings of a checkpoint of this family without `infill.json`. Raises ModelError."""
 
-    def check(self, found: Checkpoint) -> None:
+    def check(self, checkpoint: Checkpoint) -> None:
         """Raises ModelError if its files make no sense or do not fit each other. Reads no weights."""
 
-    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+    def load(self, checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
         """The loaded model. Raises ModelError.
 
         If `dtype` is given, computes exactly in it; uses faster, less precise kernels only if the dtype is left to us.

@@ -38,11 +38,11 @@ class TensorReader:
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError as `rows`."""
-        made = torch.empty(tuple(shape), device=device, dtype=dtype)
-        rows = made.view(-1, made.shape[-1])
+        tensor = torch.empty(tuple(shape), device=device, dtype=dtype)
+        rows = tensor.view(-1, tensor.shape[-1])
         for first, block in self.rows(name, shape):
             rows[first : first + len(block)] = block
-        return made
+        return tensor
 
     def require(self, name: str, shape: Sequence[int]) -> None:
         """Raises ModelError if the tensor is missing or of another shape."""
@@ -111,7 +111,7 @@ class StoredRows:
         """(n,) -> these rows, float32 (n, I). Raises ModelError."""
         begin = self._tensor.begin
         row_bytes = _row_bytes(self._tensor)
-        raw = [self._file.read(self._stream, begin + number * row_bytes, row_bytes) for number in numbers.tolist()]
+        raw = [self._file.read(self._stream, begin + row * row_bytes, row_bytes) for row in numbers.tolist()]
         return _plain(b"".join(raw), self._tensor)
 
 

@@ -68,26 +68,26 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     )
 
 
-def tokenizer(found: Checkpoint) -> Tokenizer:
+def tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The checkpoint's tokenizer. All its added tokens are special: they are never text. Raises ModelError."""
-    if found.gguf or (found.folder / "tokenizer.json").exists():
-        made = found.tokenizer()
+    if checkpoint.gguf or (checkpoint.folder / "tokenizer.json").exists():
+        tokenizer_ = checkpoint.tokenizer()
     else:
-        made = found.checked(_from_words(found.folder), found.folder / "vocab.json")
-    added = made.get_added_tokens_decoder().values()
-    made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
-    return without_first_space(made) if "ByteFallback" in repr(made.decoder) else made
+        tokenizer_ = checkpoint.checked(_from_words(checkpoint.folder), checkpoint.folder / "vocab.json")
+    added = tokenizer_.get_added_tokens_decoder().values()
+    tokenizer_.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
+    return without_first_space(tokenizer_) if "ByteFallback" in repr(tokenizer_.decoder) else tokenizer_
 
 
-def begin_ids(found: Checkpoint, tokenizer: Tokenizer) -> list[int]:
+def begin_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
     """The tokens that a prompt begins with. Raises ModelError if a file that states them cannot be read."""
-    stated = _Settings() if found.gguf else _settings(found.folder)
+    stated = _Settings() if checkpoint.gguf else _settings(checkpoint.folder)
     if stated.add_bos_token is False:
         return []
     text = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
-    begun = whole[: next((at for at in range(len(whole)) if whole[at : at + len(text)] == text), 0)]
-    begin = named_tokens(found.folder, found.config).bos if stated.add_bos_token else None
+    begun = whole[: next((index for index in range(len(whole)) if whole[index : index + len(text)] == text), 0)]
+    begin = named_tokens(checkpoint.folder, checkpoint.config).bos if stated.add_bos_token else None
     return begun or ([] if begin is None else [begin])
 
 
@@ -96,17 +96,17 @@ def _from_words(folder: Path) -> Tokenizer:
         vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
         merges = checkpoint_files.read_file(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
         pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
-        made = byte_level(vocabulary, pairs)
+        tokenizer = byte_level(vocabulary, pairs)
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file
         raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
     for name, id_ in sorted(_added(folder).items(), key=lambda item: item[1]):
-        if made.token_to_id(name) is None:
-            made.add_special_tokens([AddedToken(name, special=True, normalized=False)])
-        if made.token_to_id(name) != id_:
+        if tokenizer.token_to_id(name) is None:
+            tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False)])
+        if tokenizer.token_to_id(name) != id_:
             raise ModelError(f"{folder / 'tokenizer_config.json'}: token {id_} leaves a gap in the vocabulary")
-    return made
+    return tokenizer
 
 
 def _settings(folder: Path) -> _Settings:
@@ -121,9 +121,9 @@ def _added(folder: Path) -> dict[str, int]:
     file = folder / "tokenizer.json"
     listed = checkpoint_files.read_as(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
     stated = [(token.get("id"), token) for token in listed if isinstance(token, dict)]
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for entry in (*stated, *_settings(folder).added_tokens_decoder.items()):
         with suppress(msgspec.ValidationError):
             id_, token = msgspec.convert(entry, tuple[TokenId, _AddedToken], strict=False)
-            found[token.content] = id_
-    return found
+            ids[token.content] = id_
+    return ids

@@ -10,23 +10,23 @@ from inference.models.family import ModelAdapter, ModelError, OnProgress
 __all__ = ["check", "default_properties", "load"]
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    if packing_of(found) is not None:
+    if packing_of(checkpoint) is not None:
         raise ModelError(
-            f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
+            f"{checkpoint.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
             "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
         )
     from inference.models import devices
     from inference.models.diffusion_gemma import adapter, cuda_graphs, weights
 
-    tokenizer = found.tokenizer()
+    tokenizer = checkpoint.tokenizer()
     place = devices.choose_device(device)
     progress(0.1, "checking memory")
-    chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
-    model = weights.read(found, place, chosen, progress)
+    chosen = weights.choose_dtype(checkpoint, place, dtype, devices.free_bytes(place))
+    model = weights.read(checkpoint, place, chosen, progress)
     progress(0.9, "preparing")
     network = cuda_graphs.fastest_network(model)
     free_bytes = devices.free_bytes(place)
-    cache_bytes = adapter.cache_budget(network, found.properties, free_bytes, on_cpu=place.type == "cpu")
-    return adapter.DiffusionGemmaAdapter(found, tokenizer, network, chosen, cache_bytes)
+    cache_bytes = adapter.cache_budget(network, checkpoint.properties, free_bytes, on_cpu=place.type == "cpu")
+    return adapter.DiffusionGemmaAdapter(checkpoint, tokenizer, network, chosen, cache_bytes)

@@ -38,7 +38,7 @@ class DiffusionGemmaAdapter(ModelAdapter):
 
     def __init__(
         self,
-        found: Checkpoint,
+        checkpoint: Checkpoint,
         tokenizer: Tokenizer,
         network: DiffusionNetwork,
         dtype: str,
@@ -46,8 +46,8 @@ class DiffusionGemmaAdapter(ModelAdapter):
         runs_on: str = "",
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
-        self.name = found.name
-        self.properties = found.properties
+        self.name = checkpoint.name
+        self.properties = checkpoint.properties
         self.tokenizer = tokenizer
         self.network = network
         self.device = network.device

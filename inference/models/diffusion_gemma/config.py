@@ -132,11 +132,11 @@ def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
     )
 
 
-def check(found: Checkpoint) -> None:
+def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
-    _generation(found.folder)  # the model library reads it in any case
-    text = _config(found.folder, found.config).text_config
-    _check_weights(found.source, text, found.shapes())
+    _generation(checkpoint.folder)  # the model library reads it in any case
+    text = _config(checkpoint.folder, checkpoint.config).text_config
+    _check_weights(checkpoint.source, text, checkpoint.shapes())
 
 
 def _generation(folder: Path) -> _Generation:
@@ -150,22 +150,22 @@ def _config(folder: Path, config: dict[str, Any]) -> _Config:
 def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) -> None:
     """Raises ModelError if the weights have another number of layers, vocabulary or width."""
     names = [name for name in shapes if "vision" not in name]
-    stored = 1 + max((int(found[1]) for name in names if (found := _LAYER.search(name))), default=-1)
+    stored = 1 + max((int(match[1]) for name in names if (match := _LAYER.search(name))), default=-1)
     if stored not in (0, text.num_hidden_layers):
         raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
     for name in names:
-        wanted = (text.vocab_size, text.hidden_size)
+        expected = (text.vocab_size, text.hidden_size)
         packed = scales_of(name) in shapes  # in words, so that its columns tell nothing
-        if name.endswith("embed_tokens.weight") and shapes[name] != wanted and not packed:
+        if name.endswith("embed_tokens.weight") and shapes[name] != expected and not packed:
             raise ModelError(
-                f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {shapes[name]}; "
+                f"{file}: text_config.vocab_size, hidden_size: {expected}, but {name} is of shape {shapes[name]}; "
                 "its weights are missing or of another shape; download the checkpoint again"
             )
 
 
-def packing_of(found: Checkpoint) -> Packing | None:
+def packing_of(checkpoint: Checkpoint) -> Packing | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
-    return _config(found.folder, found.config).quantization
+    return _config(checkpoint.folder, checkpoint.config).quantization
 
 
 def scales_of(weight: str) -> str:

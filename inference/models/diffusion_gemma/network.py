@@ -106,8 +106,8 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, masks: Masks, cache: EncoderCache) -> Tensor:
         """The layers of the encoder or of the decoder behind the rows of `cache`, and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
-        for number, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
-            seen = partial(cache.update, layer_index=number)
+        for layer_index, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
+            seen = partial(cache.update, layer_index=layer_index)
             hidden = _layer(layer, hidden, rotary[kind], masks[kind], seen)
         return rms_norm(stack.norm, hidden)
 

@@ -56,7 +56,7 @@ def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
         return float(sum(sizes.values()) * DTYPES[dtype].itemsize)
     experts = {name: size for name, size in sizes.items() if _is_experts(name)}
     packed = sum(experts.values()) * _BYTES_PER_EXPERT_WEIGHT
-    unpacked = sum(max((experts[name] for name in experts if name.endswith(one)), default=0) for one in _EXPERTS)
+    unpacked = sum(max((experts[name] for name in experts if name.endswith(suffix)), default=0) for suffix in _EXPERTS)
     return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(sizes.values()) - sum(experts.values()))
 
 
@@ -94,13 +94,13 @@ def by_layers(
     encoder = model.model.encoder.language_model
     decoder = model.model.decoder
     count = len(decoder.layers)
-    for number, layer in enumerate(decoder.layers):
-        share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
-        progress(share, f"layer {number + 1} of {count}" + ", 4 bits" * packs)
-        _load(layer, f"layers.{number}.", shards, device, dtype, packs)
-        _share(encoder.layers[number], layer)
-        scalar = f"model.encoder.language_model.layers.{number}.layer_scalar"
-        encoder.layers[number].layer_scalar = shards.tensor(scalar, (1,), device, dtype)
+    for layer_index, layer in enumerate(decoder.layers):
+        share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count
+        progress(share, f"layer {layer_index + 1} of {count}" + ", 4 bits" * packs)
+        _load(layer, f"layers.{layer_index}.", shards, device, dtype, packs)
+        _share(encoder.layers[layer_index], layer)
+        scalar = f"model.encoder.language_model.layers.{layer_index}.layer_scalar"
+        encoder.layers[layer_index].layer_scalar = shards.tensor(scalar, (1,), device, dtype)
     decoder.layers, layers = nn.ModuleList(), decoder.layers
     _load(decoder, "", shards, device, dtype, packs)
     decoder.layers = layers

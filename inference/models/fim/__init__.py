@@ -25,22 +25,22 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> InfillConfig:
     return InfillConfig(max_prefix_tokens=MAX_PREFIX_TOKENS, suffix_tokens=SUFFIX_TOKENS, canvas_tokens=256)
 
 
-def check(found: Checkpoint) -> None:
+def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
-    if (context := checked_config(found).max_position_embeddings) < _MIN_CONTEXT_TOKENS:
+    if (context := checked_config(checkpoint).max_position_embeddings) < _MIN_CONTEXT_TOKENS:
         raise ModelError(
-            f"{found.name}: its context of {context} tokens is too short to fill holes, which takes "
+            f"{checkpoint.name}: its context of {context} tokens is too short to fill holes, which takes "
             f"{_MIN_CONTEXT_TOKENS}; give another model"
         )
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
     from inference.models.fim import adapter
     from inference.models.llama import precision, weights
 
-    tokenizer = tokenizer_files.tokenizer(found)
+    tokenizer = tokenizer_files.tokenizer(checkpoint)
     place = devices.choose_device(device)
-    network, dtype_name = weights.read(found, place, precision.candidates(place, dtype), progress)
-    return adapter.LlamaFimAdapter(found, tokenizer, network, dtype_name)
+    network, dtype_name = weights.read(checkpoint, place, precision.candidates(place, dtype), progress)
+    return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

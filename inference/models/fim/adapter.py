@@ -39,9 +39,9 @@ _FREE_ROWS = 8
 class LlamaFimAdapter(FimAdapter):
     """A loaded model. Only its kept prompts change."""
 
-    def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
-        self.name = found.name
-        self.properties = found.properties
+    def __init__(self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
+        self.name = checkpoint.name
+        self.properties = checkpoint.properties
         self.tokenizer = tokenizer
         self.network = network
         self.device = network.device
@@ -49,17 +49,17 @@ class LlamaFimAdapter(FimAdapter):
         self.prompts = prompt_cache(network)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
-        tokens = fim_tokens.tokens_in_vocabulary(special, found.name)
+        tokens = fim_tokens.tokens_in_vocabulary(special, checkpoint.name)
         self.why_no_fills = "" if tokens else _NO_FILLS
         self._tokens = tokens or FimTokens("", "", "", ends=())
         self._special = special
-        ends = found.config.get("eos_token_id")
-        stated = (*(ends if isinstance(ends, list) else [ends]), found.properties.eos_token_id)
+        ends = checkpoint.config.get("eos_token_id")
+        stated = (*(ends if isinstance(ends, list) else [ends]), checkpoint.properties.eos_token_id)
         self.stop_ids = frozenset(special[name] for name in self._tokens.controls if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
-        self.begin_ids = tuple(tokenizer_files.begin_ids(found, tokenizer))
+        self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[int] = []

@@ -39,13 +39,13 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     """The tokenizer of a file. Its control tokens are special, as are all that fill the middle. Raises ModelError."""
     kind, split = (str(file.metadata.get(f"{_KEY}.{key}", ""))[:40] for key in ("model", "pre"))
     if kind != "llama" and (kind != "gpt2" or split not in _SPLITS):
-        known = ", ".join(map(repr, _SPLITS))
+        supported = ", ".join(map(repr, _SPLITS))
         raise ModelError(
-            f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; 'llama' is, and 'gpt2' with {known}"
+            f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; 'llama' is, and 'gpt2' with {supported}"
         )
     tokens = file.strings(f"{_KEY}.tokens")
     types = file.numbers(f"{_KEY}.token_type")
-    vocabulary = {token: number for number, token in enumerate(tokens)}
+    vocabulary = {token: id_ for id_, token in enumerate(tokens)}
     if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
         raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
     family = fim_tokens.tokens_in_vocabulary(vocabulary)
@@ -53,8 +53,9 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     special |= vocabulary.keys() & (family.controls if family else ())  # which some files call text
     own = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _USER_DEFINED} - special
     try:
-        made = _sentencepiece(file, vocabulary, types, special) if kind == "llama" else _bpe(file, vocabulary, split)
-        _begin(made, file, tokens, by_itself=(split if kind == "gpt2" else kind) in _BEGIN_BY_THEMSELVES)
+        is_llama = kind == "llama"
+        tokenizer = _sentencepiece(file, vocabulary, types, special) if is_llama else _bpe(file, vocabulary, split)
+        _begin(tokenizer, file, tokens, by_itself=(split if kind == "gpt2" else kind) in _BEGIN_BY_THEMSELVES)
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem
@@ -62,27 +63,27 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     for names, is_special in ((special, True), (own, False)):
         ordered = sorted(names, key=vocabulary.__getitem__)
         added = [AddedToken(token, special=is_special, normalized=False) for token in ordered]
-        made.add_special_tokens(added) if is_special else made.add_tokens(added)
-    return made
+        tokenizer.add_special_tokens(added) if is_special else tokenizer.add_tokens(added)
+    return tokenizer
 
 
 def byte_level(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]], split: str = "qwen2") -> Tokenizer:
     """Byte-level BPE, without a normaliser, so that no byte changes. Raises Exception if they do not fit."""
     patterns = _SPLITS[split]
     whole_words = patterns is _LLAMA3
-    made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=whole_words))  # type: ignore[arg-type]
-    parts: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Split(Regex(one), "isolated") for one in patterns]
-    made.pre_tokenizer = pre_tokenizers.Sequence([*parts, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    made.decoder = decoders.ByteLevel()
-    return made
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=whole_words))  # type: ignore[arg-type]
+    parts: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Split(Regex(regex), "isolated") for regex in patterns]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*parts, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
 
 
-def without_first_space(made: Tokenizer) -> Tokenizer:
+def without_first_space(tokenizer: Tokenizer) -> Tokenizer:
     """SentencePiece's puts a space in front of each text and takes it out again; now text stays as it is."""
-    made.normalizer = normalizers.Replace(" ", _SPACE)
-    made.pre_tokenizer = None
-    made.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
-    return made
+    tokenizer.normalizer = normalizers.Replace(" ", _SPACE)
+    tokenizer.pre_tokenizer = None
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+    return tokenizer
 
 
 def _bpe(file: GgufFile, vocabulary: Mapping[str, int], split: str) -> Tokenizer:
@@ -99,25 +100,25 @@ def _sentencepiece(
     scores = file.numbers(f"{_KEY}.scores")
     if len(scores) != len(vocabulary) or not vocabulary.keys() >= {*_BYTES}:
         raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {AGAIN}")
-    pieces = [token for token, number in vocabulary.items() if types[number] == _NORMAL and token not in special]
+    pieces = [token for token, id_ in vocabulary.items() if types[id_] == _NORMAL and token not in special]
     text = {token: scores[vocabulary[token]] for token in pieces}
-    found = sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))
-    unknown = next((token for token, number in vocabulary.items() if types[number] == _UNKNOWN), None)
-    made = models.BPE(vocab=vocabulary, merges=found, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
-    return without_first_space(Tokenizer(made))
+    merges = sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))
+    unknown = next((token for token, id_ in vocabulary.items() if types[id_] == _UNKNOWN), None)
+    model = models.BPE(vocab=vocabulary, merges=merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
+    return without_first_space(Tokenizer(model))
 
 
 def _pairs(text: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Every pair of pieces that is a piece itself."""
     for token in text:
-        cuts = ((token[:at], token[at:]) for at in range(1, len(token)))
+        cuts = ((token[:offset], token[offset:]) for offset in range(1, len(token)))
         yield from (pair for pair in cuts if pair[0] in text and pair[1] in text)
 
 
-def _begin(made: Tokenizer, file: GgufFile, tokens: Sequence[str], *, by_itself: bool) -> None:
+def _begin(tokenizer: Tokenizer, file: GgufFile, tokens: Sequence[str], *, by_itself: bool) -> None:
     """A prompt's first token, where it has one: encoding "with special tokens" adds it."""
-    made.post_processor = processors.ByteLevel(trim_offsets=False)
-    number = file.metadata.get(f"{_KEY}.bos_token_id")
-    if isinstance(number, int) and 0 <= number < len(tokens) and file.metadata.get(f"{_KEY}.add_bos_token", by_itself):
-        name = tokens[number]
-        made.post_processor = processors.TemplateProcessing(single=[name, "$A"], special_tokens=[(name, number)])
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    bos_id = file.metadata.get(f"{_KEY}.bos_token_id")
+    if isinstance(bos_id, int) and 0 <= bos_id < len(tokens) and file.metadata.get(f"{_KEY}.add_bos_token", by_itself):
+        name = tokens[bos_id]
+        tokenizer.post_processor = processors.TemplateProcessing(single=[name, "$A"], special_tokens=[(name, bos_id)])

@@ -42,8 +42,8 @@ class _Rope(msgspec.Struct):
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
-        known = self.kind in ("default", "linear", "llama3")
-        require(known, f"{self.kind[:40]!r} is not supported; only plain, 'linear' and 'llama3' are")
+        is_known = self.kind in ("default", "linear", "llama3")
+        require(is_known, f"{self.kind[:40]!r} is not supported; only plain, 'linear' and 'llama3' are")
         rises = self.kind != "llama3" or self.low_freq_factor < self.high_freq_factor
         require(rises, "low_freq_factor must be less than high_freq_factor")
         require(self.partial_rotary_factor == 1.0, _PART_OF_HEAD)
@@ -116,7 +116,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     def rope(self) -> _Rope:
         """How positions are stretched, wherever the file says so."""
         stated = (self.rope_scaling, self.rope_parameters)
-        return next((each for each in stated if each and each.kind != "default"), _Rope())
+        return next((rope for rope in stated if rope and rope.kind != "default"), _Rope())
 
     @property
     def inv_freq(self) -> list[float]:
@@ -167,30 +167,30 @@ def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
         if config.has_head_norms and name != "v":
             layer[f"self_attn.{name}_norm.weight"] = (config.head_size,)
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, wide)}
-    for number in range(config.num_hidden_layers):
-        shapes |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
+    for layer_index in range(config.num_hidden_layers):
+        shapes |= {f"model.layers.{layer_index}.{name}": shape for name, shape in layer.items()}
     shapes |= {"model.norm.weight": (wide,), "lm_head.weight": (config.vocab_size, wide)}
     return shapes | {ROPE_FACTORS: (config.head_size // 2,)}
 
 
-def checked_config(found: Checkpoint) -> LlamaConfig:
+def checked_config(checkpoint: Checkpoint) -> LlamaConfig:
     """The network that a checkpoint describes. Raises ModelError unless its files hold the weights of that."""
-    config = llama_config(found)
-    wanted = weight_shapes(config)
-    stored = found.shapes()
-    for name, shape in wanted.items():
+    config = llama_config(checkpoint)
+    expected = weight_shapes(config)
+    stored = checkpoint.shapes()
+    for name, shape in expected.items():
         if name not in stored:
             if (config.tie_word_embeddings and name == "lm_head.weight") or name == ROPE_FACTORS:
                 continue
-            raise ModelError(f"{found.name}: the weight {name} is missing; download the checkpoint again")
+            raise ModelError(f"{checkpoint.name}: the weight {name} is missing; download the checkpoint again")
         if stored[name] != shape:
             raise ModelError(
-                f"{found.source} describes {name} as {list(shape)}, but it is {list(stored[name])}; "
+                f"{checkpoint.source} describes {name} as {list(shape)}, but it is {list(stored[name])}; "
                 "download the checkpoint again"
             )
-    if unknown := [name for name in stored if name not in wanted and not name.endswith("rotary_emb.inv_freq")]:
+    if unknown := [name for name in stored if name not in expected and not name.endswith("rotary_emb.inv_freq")]:
         raise ModelError(
-            f"{found.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a "
-            f"'{found.model_type}' model of this shape; {found.source.name} does not describe it"
+            f"{checkpoint.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a "
+            f"'{checkpoint.model_type}' model of this shape; {checkpoint.source.name} does not describe it"
         )
     return config

@@ -128,12 +128,12 @@ class Int8WeightOnlyLinear:
     up to `few` rows: torch's kernel for packed weights adds in the same order.
     """
 
-    def __init__(self, packed: Int8Weight, place: Tensor, few: int) -> None:
+    def __init__(self, packed: Int8Weight, buffer: Tensor, few_rows: int) -> None:
         """`place`: see `dequant_buffer`. `few`: up to this many rows go to the kernel, which only a CPU has."""
         self.packed = packed
         self.shape = packed.shape
-        self._place = place
-        self._few = few
+        self._place = buffer
+        self._few = few_rows
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O), with `plus` added."""

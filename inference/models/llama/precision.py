@@ -62,13 +62,13 @@ class KernelBenchmark(msgspec.Struct, frozen=True):
 def candidates(device: torch.device, wanted: str | None) -> list[str]:
     """Only the requested format, or those to try, best first. Raises ModelError."""
     on_cpu = device.type == "cpu"
-    known = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
-    if wanted is not None and wanted not in known:
+    supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
+    if wanted is not None and wanted not in supported:
         raise ModelError(
-            f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(known)}"
+            f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(supported)}"
         )
     if wanted or not on_cpu or linear.has_dynamic():
-        return [wanted or known[0]]
+        return [wanted or supported[0]]
     return [*speed().formats]
 
 
@@ -94,10 +94,10 @@ class Times:
 
 def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Times:
     """For a model of which a pass reads so many weights here, and a prompt those of the layers."""
-    found, threads = speed(), torch.get_num_threads()
-    size = 1 if found.formats[0] == EIGHT_BIT else DTYPES[found.formats[0]].itemsize
-    pass_s = max(weights * found.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
-    row_s = of_layers * found.prompt_row_ns / 1e9 / threads
+    benchmark, threads = speed(), torch.get_num_threads()
+    size = 1 if benchmark.formats[0] == EIGHT_BIT else DTYPES[benchmark.formats[0]].itemsize
+    pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
+    row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
     line_s = _LINE_PASSES * pass_s
     rewrite_s = edit_prompts.rewrite_s(1000 * pass_s, 1000 * row_s)
     return Times(_REST * (line_s + _PROMPT_ROWS * row_s), _REST * line_s, _REST * rewrite_s)
@@ -110,23 +110,24 @@ def speed() -> KernelBenchmark:
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     way = "fbgemm" if linear.has_dynamic() else "weights alone"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
-    known = machine_cache.read("speed", KernelBenchmark)
-    found = known.get(key)
-    if found is None or not _makes_sense(found):
+    cached = machine_cache.read("speed", KernelBenchmark)
+    benchmark = cached.get(key)
+    if benchmark is None or not _makes_sense(benchmark):
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            found = measured(dynamic=linear.has_dynamic())
+            benchmark = measured(dynamic=linear.has_dynamic())
         finally:
             torch.set_num_threads(threads)
-        machine_cache.save("speed", {**known, key: found})
-    return found
+        machine_cache.save("speed", {**cached, key: benchmark})
+    return benchmark
 
 
-def _makes_sense(found: KernelBenchmark) -> bool:
+def _makes_sense(benchmark: KernelBenchmark) -> bool:
     """Whether a kept measurement can be one."""
-    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU} and found.few_rows in (0, *_FEW_ROWS)
-    return known and 0 < found.prompt_row_ns <= found.one_row_ns < 1
+    formats = {*benchmark.formats}
+    is_known = EIGHT_BIT in formats and formats <= {*_ON_CPU} and benchmark.few_rows in (0, *_FEW_ROWS)
+    return is_known and 0 < benchmark.prompt_row_ns <= benchmark.one_row_ns < 1
 
 
 @torch.inference_mode()
@@ -153,12 +154,12 @@ def measured(*, dynamic: bool) -> KernelBenchmark:
 
 def _seconds(measured: Sequence[Linear], rows: int) -> float:
     """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
-    given = torch.randn(rows, measured[0].shape[1])
+    inputs = torch.randn(rows, measured[0].shape[1])
     used = measured if rows < _PROMPT_ROWS else measured[:1]
     times = []
     for _ in range(3):
         began = time.thread_time()
-        for each in used:
-            each(given)
+        for linear_layer in used:
+            linear_layer(inputs)
         times.append(time.thread_time() - began)
     return min(times) / len(used)

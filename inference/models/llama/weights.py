@@ -36,33 +36,33 @@ _Rows = Iterator[tuple[str, int, Tensor]]
 
 
 def read(
-    found: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
+    checkpoint: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
     """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
     progress(0.05, "checking memory")
-    weights = sum(prod(shape) for shape in found.shapes().values())
+    weights = sum(prod(shape) for shape in checkpoint.shapes().values())
 
     def weight_bytes(dtype: str) -> float:
         return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
-    dtype = devices.choose_fitting_dtype(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
+    dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     few_rows: int | None = 0
     if device.type == "cpu" and dtype == EIGHT_BIT:
         few_rows = None if linear.has_dynamic() else precision.speed().few_rows
-    return WeightReader(found, device, dtype, few_rows).network(progress), dtype
+    return WeightReader(checkpoint, device, dtype, few_rows).network(progress), dtype
 
 
 class WeightReader:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, found: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
         """`few_rows`: see `Int8WeightOnlyLinear`; None: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
-        self._config = llama_config(found)
-        self._weights = opened(found)
+        self._config = llama_config(checkpoint)
+        self._weights = opened(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._device = device
         self._dtype = DTYPES[dtype]
-        self._is_interleaved = found.gguf is not None and found.model_type == "llama"
+        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
         self._is_packed = dtype == EIGHT_BIT
         self._place = linear.dequant_buffer(device) if self._is_packed and few_rows is not None else None
@@ -71,10 +71,10 @@ class WeightReader:
     def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
         count, layers = self._config.num_hidden_layers, []
-        for number in range(count):
-            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
-            progress(share, f"layer {number + 1} of {count}")
-            layers.append(self._layer(f"model.layers.{number}."))
+        for layer_index in range(count):
+            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count
+            progress(share, f"layer {layer_index + 1} of {count}")
+            layers.append(self._layer(f"model.layers.{layer_index}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
         head = self._stored(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
         embedding = self._embedding(head)
@@ -172,9 +172,9 @@ class WeightReader:
         """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
         if _HEAD not in self._weights.shapes:
             return True
-        (_, one), (_, other) = (next(self._weights.rows(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD))
-        one, other = one[:256].float(), other[:256].float()
-        return bool((one - other).norm() < _SAME * other.norm())
+        (_, embedding), (_, head) = (next(self._weights.rows(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD))
+        embedding, head = embedding[:256].float(), head[:256].float()
+        return bool((embedding - head).norm() < _SAME * head.norm())
 
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):

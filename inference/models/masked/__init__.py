@@ -50,20 +50,20 @@ def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
     )
 
 
-def check(found: Checkpoint) -> None:
+def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
-    checked_config(found)
-    if found.properties.corruption != NoiseKind.MASK:
-        raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
+    checked_config(checkpoint)
+    if checkpoint.properties.corruption != NoiseKind.MASK:
+        raise ModelError(f"{checkpoint.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
     from inference.models.llama import precision, weights
     from inference.models.masked import adapter
 
-    tokenizer = tokenizer_files.tokenizer(found)
+    tokenizer = tokenizer_files.tokenizer(checkpoint)
     place = devices.choose_device(device)
-    network, dtype_name = weights.read(found, place, precision.for_many_rows(place, dtype), progress)
-    return adapter.MaskedDiffusionAdapter(found.name, network, found.properties, tokenizer, dtype_name)
+    network, dtype_name = weights.read(checkpoint, place, precision.for_many_rows(place, dtype), progress)
+    return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.properties, tokenizer, dtype_name)

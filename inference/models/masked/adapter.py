@@ -113,8 +113,8 @@ class SequenceCache:
 
     def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
-        others = [cached for cached in self._known if cached is not replaced][-(_MAX_CACHED - 1) :]
-        self._known = [*others, sequence]
+        remaining = [cached for cached in self._known if cached is not replaced][-(_MAX_CACHED - 1) :]
+        self._known = [*remaining, sequence]
         while len(self._known) > 1 and sum(cached.count_bytes for cached in self._known) > _MAX_CACHED_BYTES:
             del self._known[0]
 
@@ -162,60 +162,61 @@ class MaskedPrefixHandle(PrefixHandle):
         owners = rows // ids.shape[1]
         places = rows % ids.shape[1] + self._joint
         sought = (places - 1).clamp(min=0) if self._shifted else places
-        asked = torch.zeros_like(whole, dtype=torch.bool)
-        asked[owners, places] = asked[owners, sought] = True
-        before = self._canvases
-        if before is None or before.ids.shape != whole.shape or not _same(before.valid, valid):
-            hidden, number = self._set_up(whole, valid, asked)
+        is_requested = torch.zeros_like(whole, dtype=torch.bool)
+        is_requested[owners, places] = is_requested[owners, sought] = True
+        previous = self._canvases
+        if previous is None or previous.ids.shape != whole.shape or not _same(previous.valid, valid):
+            hidden, index = self._set_up(whole, valid, is_requested)
         else:
-            before.steps += 1
-            stale = asked | (before.ids != whole)
-            if before.steps % REFRESH_STEPS == 0:
+            previous.steps += 1
+            stale = is_requested | (previous.ids != whole)
+            if previous.steps % REFRESH_STEPS == 0:
                 stale = torch.ones_like(stale) if valid is None else valid
-            before.ids = whole
-            hidden, number = self._pass(before, stale)
+            previous.ids = whole
+            hidden, index = self._pass(previous, stale)
             if len(whole) == 1 and self._own is not None:  # whose keys and values these are, in the same memory
                 self._own.ids[len(self._prefix_ids) - self._joint :] = whole[0].tolist()
-        return self._network.head(hidden[owners, number.view(len(ids), width)[owners, sought]]).float()
+        return self._network.head(hidden[owners, index.view(len(ids), width)[owners, sought]]).float()
 
     def close(self) -> None:
         self._canvases = None
 
-    def _set_up(self, ids: Tensor, valid: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
+    def _set_up(self, ids: Tensor, valid: Tensor | None, is_requested: Tensor) -> tuple[Tensor, Tensor]:
         """Computes unknown canvases; the hidden states and numbers of `_pass`."""
         shown = len(ids) // 2
-        known, hidden, number = self._read(ids, valid, asked, shown)
+        known, hidden, number = self._read(ids, valid, is_requested, shown)
         first = len(self._prefix_ids) - self._joint
-        before, own = known.rows.keys_values[..., :first, :], known.rows.keys_values[..., first:, :]
+        prefix_rows, own = known.rows.keys_values[..., :first, :], known.rows.keys_values[..., first:, :]
         if len(ids) == 1:
-            self._canvases = _Canvases(ids, valid, CanvasKvCache(own, before))
+            self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
             return hidden, number
         shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
-        made = CanvasKvCache(own).gather(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
-        made.before = before
-        self._canvases = _Canvases(ids, valid, made)
-        return self._pass(self._canvases, asked | (table < 0))
+        moved = torch.where(table < 0, 0, places - table)
+        gathered = CanvasKvCache(own).gather(self._network, table.clamp(min=0), moved)
+        gathered.before = prefix_rows
+        self._canvases = _Canvases(ids, valid, gathered)
+        return self._pass(self._canvases, is_requested | (table < 0))
 
     def _read(
-        self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int
+        self, ids: Tensor, valid: Tensor | None, is_requested: Tensor, shown: int
     ) -> tuple[CachedSequence, Tensor, Tensor]:
         """Computes the unknown part of one of the canvases with the prefix before it."""
         (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
-        earlier = self._own or self._known
-        taken = [-1] * len(whole) if earlier is None else sources(earlier.ids, whole)
+        cached = self._own or self._known
+        taken = [-1] * len(whole) if cached is None else sources(cached.ids, whole)
         table = torch.tensor(taken, device=ids.device)
         first = len(whole) - len(own)
-        table[first:][asked[shown, : len(own)]] = -1
+        table[first:][is_requested[shown, : len(own)]] = -1
         rows = CanvasKvCache(self._network.empty_cache(len(whole)).keys_values)
-        if earlier is not None:
+        if cached is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
-            rows = earlier.rows.gather(self._network, table.clamp(min=0)[None], moved[None])
+            rows = cached.rows.gather(self._network, table.clamp(min=0)[None], moved[None])
         hidden, number = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
-        uses = 0 if earlier is None or bool((table < 0).all()) else earlier.uses + (earlier is not self._own)
+        uses = 0 if cached is None or bool((table < 0).all()) else cached.uses + (cached is not self._own)
         known = CachedSequence(whole, rows, uses)
         self._memory.add(known, self._own)
         self._own = known

@@ -10,12 +10,12 @@ from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require
 
 
-def is_preferred(found: Checkpoint) -> bool:
+def is_preferred(checkpoint: Checkpoint) -> bool:
     """Whether it runs here by default, if no device is named: on a Mac, or if MLX has packed the weights."""
-    return is_installed() and (is_apple_silicon() or packing_of(found) is not None)
+    return is_installed() and (is_apple_silicon() or packing_of(checkpoint) is not None)
 
 
-def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
     here = require()
     progress(0.05, "loading MLX")
@@ -23,4 +23,4 @@ def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAda
         from inference.models.mlx import weights
     except ImportError as error:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
-    return weights.load(found, here, dtype, progress)
+    return weights.load(checkpoint, here, dtype, progress)

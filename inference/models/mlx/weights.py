@@ -37,27 +37,28 @@ _ENCODER = "model.encoder.language_model."
 _DECODER = "model.decoder."
 
 
-def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
+def read(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
     """The loaded model, packed as stored. Raises ModelError."""
     progress(0.15, "loading the model library")
     try:
-        model = Model(_config(found))
-        stored = model.sanitize(_stored(found))
-        if packing := packing_of(found):
+        model = Model(_config(checkpoint))
+        stored = model.sanitize(_stored(checkpoint))
+        if packing := packing_of(checkpoint):
             nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, packing.mode))
-        model.load_weights(_wanted(found, model, stored))
+        model.load_weights(_wanted(checkpoint, model, stored))
         model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
         _compute(model, progress)
     except ModelError:
         raise
     except Exception as error:  # a broken file raises anything, and must not end the worker
-        raise ModelError(f"{found.name}: its weights cannot be loaded: {checkpoint_files.first_line(error)}") from error
+        reason = checkpoint_files.first_line(error)
+        raise ModelError(f"{checkpoint.name}: its weights cannot be loaded: {reason}") from error
     return model.eval()
 
 
-def _config(found: Checkpoint) -> ModelConfig:
+def _config(checkpoint: Checkpoint) -> ModelConfig:
     """mlx-vlm's configuration for the model that transformers would build; without the vision tower."""
-    text: Any = DiffusionGemmaConfig.from_pretrained(found.folder, local_files_only=True).text_config
+    text: Any = DiffusionGemmaConfig.from_pretrained(checkpoint.folder, local_files_only=True).text_config
     stated = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
     full = text.layer_types.index("full_attention")
     widest = text.per_layer_config[full] if text.is_heterogeneous else text
@@ -66,10 +67,10 @@ def _config(found: Checkpoint) -> ModelConfig:
     return ModelConfig(text_config=TextConfig(**stated), vision_config=None, image_token_id=None, video_token_id=None)
 
 
-def _stored(found: Checkpoint) -> dict[str, mx.array]:
+def _stored(checkpoint: Checkpoint) -> dict[str, mx.array]:
     """The tensors of the files, by name, not read yet. Encoder and decoder share weights: a file may name either."""
     stored: dict[str, mx.array] = {}
-    for file in checkpoint_files.weight_files(found.folder):
+    for file in checkpoint_files.weight_files(checkpoint.folder):
         stored |= mx.load(str(file), format="safetensors")
     for name in list(stored):
         of_decoder = _DECODER + name.removeprefix(_ENCODER)
@@ -85,22 +86,22 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str
     if weight is None or scales is None:
         return False
     columns = module.weight.shape[-1]
-    bits, left = divmod(weight.shape[-1] * _WORD_BITS, columns)
-    if left or not scales.shape[-1] or columns % scales.shape[-1]:
+    bits, remainder = divmod(weight.shape[-1] * _WORD_BITS, columns)
+    if remainder or not scales.shape[-1] or columns % scales.shape[-1]:
         raise ValueError(f"{path}: {list(weight.shape)} with scales {list(scales.shape)} are not {columns} columns")
     return {"group_size": columns // scales.shape[-1], "bits": bits, "mode": mode}
 
 
-def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
+def _wanted(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
     """The weights of the model, by name. Raises ModelError if the files lack one or have one of another shape."""
-    wanted = dict(tree_flatten(model.parameters()))
-    wrong = [name for name, array in wanted.items() if name not in stored or stored[name].shape != array.shape]
+    expected = dict(tree_flatten(model.parameters()))
+    wrong = [name for name, array in expected.items() if name not in stored or stored[name].shape != array.shape]
     if wrong:
         raise ModelError(
-            f"{found.name}: {len(wrong)} weights are missing or of another shape (such as {wrong[0]}); download the "
-            "checkpoint again"
+            f"{checkpoint.name}: {len(wrong)} weights are missing or of another shape (such as {wrong[0]}); download "
+            "the checkpoint again"
         )
-    return [(name, stored[name]) for name in wanted]
+    return [(name, stored[name]) for name in expected]
 
 
 def _compute_dtype(precision: str, *, on_gpu: bool) -> mx.Dtype:
@@ -122,43 +123,46 @@ _KEPT_BYTES = 1 << 30
 """How much unused memory MLX may keep for later; canvases of every width need other buffers."""
 
 
-def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress: OnProgress) -> DiffusionGemmaAdapter:
+def load(
+    checkpoint: Checkpoint, device: machine.MlxDevice, dtype: str | None, progress: OnProgress
+) -> DiffusionGemmaAdapter:
     """The model in the memory of this machine. Raises ModelError."""
-    tokenizer = found.tokenizer()
+    tokenizer = checkpoint.tokenizer()
     progress(0.1, "checking memory")
-    precision = _fitting(found, here, dtype)
-    _prepare(here)
-    model = read(found, precision, on_gpu=here.on_gpu, progress=progress)
+    precision = _fitting(checkpoint, device, dtype)
+    _prepare(device)
+    model = read(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
     network = MlxNetwork(model)
     free_bytes = machine.require().free_bytes
-    cache_bytes = cache_budget(network, found.properties, free_bytes, on_cpu=not here.on_gpu)
-    return DiffusionGemmaAdapter(found, tokenizer, network, precision, cache_bytes, here.name)
+    cache_bytes = cache_budget(network, checkpoint.properties, free_bytes, on_cpu=not device.on_gpu)
+    return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)
 
 
-def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> str:
+def _fitting(checkpoint: Checkpoint, device: machine.MlxDevice, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
-    dtype = here.dtype(found, wanted)
-    needed = needed_bytes(_weight_bytes(found, dtype))
-    if needed <= here.free_bytes:
+    dtype = device.dtype(checkpoint, requested)
+    needed = needed_bytes(_weight_bytes(checkpoint, dtype))
+    if needed <= device.free_bytes:
         return dtype
     raise ModelError(
-        f"{found.name} needs {needed / 1e9:.1f} GB in {dtype}, but {here.name} has {here.free_bytes / 1e9:.1f} GB "
-        "free; close other programs, or choose a smaller model, such as one that is packed in 4 bits"
+        f"{checkpoint.name} needs {needed / 1e9:.1f} GB in {dtype}, but {device.name} has "
+        f"{device.free_bytes / 1e9:.1f} GB free; close other programs, or choose a smaller model, such as one in "
+        "4 bits"
     )
 
 
-def _weight_bytes(found: Checkpoint, dtype: str) -> float:
+def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype; for already packed ones, their size in the files."""
-    if packing_of(found) is None:
-        return weight_bytes(found, dtype)
-    stored = checkpoint_files.stored_tensors(found.folder).items()
+    if packing_of(checkpoint) is None:
+        return weight_bytes(checkpoint, dtype)
+    stored = checkpoint_files.stored_tensors(checkpoint.folder).items()
     used = [tensor for name, tensor in stored if not any(part in name for part in UNUSED)]
     return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
 
 
-def _prepare(here: machine.MlxDevice) -> None:
-    if here.on_gpu:
-        mx.set_wired_limit(here.total_bytes)  # keep weights in memory that were not used for a while
+def _prepare(device: machine.MlxDevice) -> None:
+    if device.on_gpu:
+        mx.set_wired_limit(device.total_bytes)  # keep weights in memory that were not used for a while
         mx.set_cache_limit(_KEPT_BYTES)
     else:
         mx.disable_compile()  # on a CPU it calls a C++ compiler, which may be missing
