@@ -60,7 +60,7 @@ class EditPrompt:
         return self.opening + _plain(self.now).removeprefix(self.written)
 
     def edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
-        """The rewrite of the region, of which the model is so `sure`; none if that is little, or nothing changes."""
+        """The edits in the model's rewrite; empty if its confidence is below the minimum or nothing changes."""
         new = self.rewritten(answer)
         if new == self.now or confidence < MIN_CONFIDENCE:
             return ()

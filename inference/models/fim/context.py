@@ -63,7 +63,7 @@ class PromptHandle(FimPrefixHandle):
             yield end - len(cache.ids)
 
     def _read_all(self) -> int:
-        """Reads all but the last token; how many tokens that are."""
+        """Prefills all but the last token and returns how many tokens that was."""
         end = len(self._ids) - 1
         deque(self._read(end), maxlen=0)
         return max(0, end)
