@@ -71,7 +71,7 @@ def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
             pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
             max_tokens -= need
     family = engine.loaded.fim
-    vars(family)["middle_prompt"] = lambda prefix, suffix: type(family).middle_prompt(family, pieces + prefix, suffix)
+    vars(family)["fim_prompt"] = lambda prefix, suffix: type(family).fim_prompt(family, pieces + prefix, suffix)
 
 
 def by_transformers(file: Path, dtype: str | None) -> Filler:

@@ -3,7 +3,7 @@
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.engine.errors import FILLS_NOTHING, RequestError
-from inference.engine.fim import prompt as middle_prompt
+from inference.engine.fim import prompt as fim_prompt
 from inference.engine.fim.infilling import FimRun
 from inference.engine.infilling import DiffusionRun
 from inference.engine.loaded_model import LoadedModel
@@ -36,7 +36,7 @@ class Engine:
         if problem:
             raise ModelError(f"{family.name}: {problem}")
         if self._middle is not None:
-            self.context_tokens = middle_prompt.context_tokens(self.loaded)
+            self.context_tokens = fim_prompt.context_tokens(self.loaded)
         else:
             self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
 

@@ -104,7 +104,7 @@ class FimAdapter(ModelAdapter, Protocol):
     and while text is typed the prompt grows at its end.
     """
 
-    def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
+    def fim_prompt(self, prefix: str, suffix: str) -> list[int]:
         """The tokens after which the model writes the text between `prefix` and `suffix`. Never empty."""
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:

@@ -47,7 +47,7 @@ def stock() -> torch.nn.Module:
 
 
 def test_real_text_is_that_of_transformers(family: LlamaFimAdapter) -> None:
-    ids = family.middle_prompt(BEFORE, AFTER)
+    ids = family.fim_prompt(BEFORE, AFTER)
     written = greedy(family, ids, TOKENS)
     assert len(written) > 4
     model, whole = stock(), list(ids)

@@ -159,13 +159,13 @@ class PromptBuilder:
         max_chars = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
         start = text_window.window_start(prefix, max_chars)
         text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
-        return self._family.middle_prompt(self._file_text(_WINDOWS[0]) + text, "")
+        return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "")
 
     def _fim_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
         typed_prefix = prefix + hole.starts_with
         base = _forced_offset(prefix, typed_prefix)
         visible_prefix, visible_suffix = self._crop(typed_prefix[:base], suffix, window)
-        ids = self._family.middle_prompt(self._file_text(window) + visible_prefix, visible_suffix)
+        ids = self._family.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix)
         healed_bytes = len(typed_prefix[base : max(base, len(prefix))].encode())
         fill_prefix = hole.starts_with[: max(0, base - len(prefix))]
         typed, is_text = hole.starts_with[len(fill_prefix) :], self._request.language == "markdown"

@@ -95,7 +95,7 @@ class LlamaFimAdapter(FimAdapter):
                 deque(context.prefill(), maxlen=0)
         return self.cached_tokens(ids) < len(ids) - 1
 
-    def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
+    def fim_prompt(self, prefix: str, suffix: str) -> list[int]:
         return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix))]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:

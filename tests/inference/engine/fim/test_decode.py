@@ -26,7 +26,7 @@ PROMPTS = [
 
 
 def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> FimPrompt:
-    ids = tuple(engine.loaded.fim.middle_prompt(prefix, suffix))
+    ids = tuple(engine.loaded.fim.fim_prompt(prefix, suffix))
     return FimPrompt(ids, given.encode(), 0, "", 0, ROOM, False)
 
 

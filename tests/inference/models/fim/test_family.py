@@ -60,7 +60,7 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
     random = (random_checkpoint(tmp_path / kind, kind.split()[0], **more) for kind, more in kinds.items())
     for folder in (FIM, *random):
         family = loaded(folder)
-        ids = family.middle_prompt(BEFORE, AFTER)
+        ids = family.fim_prompt(BEFORE, AFTER)
         with read(family, ids[:5]) as context:
             writing = context.continuation(len(ids))
             rows = [writing.verify(torch.tensor([ids[5:12]])), writing.verify(torch.tensor([ids[12:]]))]
@@ -74,8 +74,8 @@ def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> N
     as_gguf(folder, tmp_path / "model.gguf")
     one, other = loaded(folder), loaded(tmp_path / "model.gguf")
     assert other.stop_ids == one.stop_ids
-    ids = one.middle_prompt(BEFORE, AFTER)
-    assert other.middle_prompt(BEFORE, AFTER) == ids
+    ids = one.fim_prompt(BEFORE, AFTER)
+    assert other.fim_prompt(BEFORE, AFTER) == ids
     found, wanted = (each.open([]).log_probabilities([ids])[0] for each in (other, one))
     torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-4)
     loaded(tmp_path / "model.gguf", "bfloat16").open([]).log_probabilities([ids])
@@ -101,7 +101,7 @@ def test_a_llama_that_makes_no_sense_is_refused(tmp_path: Path, config: dict[str
 
 
 def test_log_probabilities_are_those_of_one_causal_pass(family: LlamaFimAdapter) -> None:
-    ids = family.middle_prompt(BEFORE, AFTER)
+    ids = family.fim_prompt(BEFORE, AFTER)
     wanted = stock_logits(stock(), ids).log_softmax(-1)
     for prefix in (0, 1, 30):
         with read(family, ids[:prefix]) as context:
@@ -113,7 +113,7 @@ def test_log_probabilities_are_those_of_one_causal_pass(family: LlamaFimAdapter)
 
 
 def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter) -> None:
-    ids = family.middle_prompt(BEFORE, AFTER)
+    ids = family.fim_prompt(BEFORE, AFTER)
     greedy(family, ids, 4)
     other = [*ids[:-8], 99, *ids[-8:]]
     context, fresh = family.open(other), loaded().open(other)
@@ -128,7 +128,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter
 
 
 def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAdapter) -> None:
-    ids = family.middle_prompt(BEFORE, AFTER)
+    ids = family.fim_prompt(BEFORE, AFTER)
     one, other = family.open(ids), family.open([*ids[:-3], 50, 51])
     for _ in zip(one.prefill(), other.prefill(), strict=False):
         pass
@@ -143,7 +143,7 @@ def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAda
 
 
 def test_long_prompt_is_read_in_pieces(family: LlamaFimAdapter) -> None:
-    ids = family.middle_prompt("value = 1\n" * 300, AFTER)
+    ids = family.fim_prompt("value = 1\n" * 300, AFTER)
     context = family.open(ids)
     known, left = context.reused_tokens, next(context.prefill())
     assert 0 < left < len(ids) - CHUNK_TOKENS
@@ -155,7 +155,7 @@ def test_long_prompt_is_read_in_pieces(family: LlamaFimAdapter) -> None:
 
 def test_control_tokens_in_a_text_stay_text(family: LlamaFimAdapter) -> None:
     text = "a = '<|fim_middle|><|endoftext|>'\n"
-    ids = family.middle_prompt(text, text)
+    ids = family.fim_prompt(text, text)
     marks = [PREFIX, MIDDLE, SUFFIX]
     assert (ids[0], ids[-1], [ids.count(mark) for mark in marks]) == (PREFIX, MIDDLE, [1, 1, 1])
     assert not family.stop_ids & {*ids[1:-1]} - {SUFFIX}
@@ -206,7 +206,7 @@ def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter, few_row
 
 def check_nearly_the_same(family: LlamaFimAdapter, other: LlamaFimAdapter) -> None:
     assert other.network.empty_cache(1).keys_values.nbytes == family.network.empty_cache(1).keys_values.nbytes // 2
-    ids = family.middle_prompt(BEFORE, AFTER)
+    ids = family.fim_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
         found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
         assert (found - wanted).abs().mean() < 0.15
@@ -222,7 +222,7 @@ def test_formats_that_do_not_run_are_named(tmp_path: Path) -> None:
 def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimAdapter) -> None:
     engine = Engine(loaded())
     assert (engine.token_ms, engine.prompt_token_ms) == (0, 0)
-    other = family.middle_prompt("value = 1\n" * 40, AFTER)
+    other = family.fim_prompt("value = 1\n" * 40, AFTER)
     greedy(engine.loaded.family, other, 2)
     assert engine.token_ms > 0
     assert engine.prompt_token_ms > 0

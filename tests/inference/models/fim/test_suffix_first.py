@@ -38,7 +38,7 @@ def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False)
 
 
 def test_the_suffix_comes_first(family: LlamaFimAdapter) -> None:
-    shown = family.tokenizer.decode(family.middle_prompt("a", "b"), skip_special_tokens=False)
+    shown = family.tokenizer.decode(family.fim_prompt("a", "b"), skip_special_tokens=False)
     assert shown == "<[fim-suffix]>b<[fim-prefix]>a<[fim-middle]>"
 
 
