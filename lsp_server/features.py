@@ -60,43 +60,43 @@ class Feature:
 
     def opened(self, uri: str) -> None:
         """A document was opened."""
-        for each in self.parts:
-            each.opened(uri)
+        for part in self.parts:
+            part.opened(uri)
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed; each change applies to the text after the previous one."""
-        for each in self.parts:
-            each.changed(uri, changes)
+        for part in self.parts:
+            part.changed(uri, changes)
 
     def saved(self, uri: str) -> None:
         """A document was saved."""
-        for each in self.parts:
-            each.saved(uri)
+        for part in self.parts:
+            part.saved(uri)
 
     def closed(self, uri: str) -> None:
         """A document was closed, or our copy of it can no longer be trusted. It may never have been opened."""
-        for each in self.parts:
-            each.closed(uri)
+        for part in self.parts:
+            part.closed(uri)
 
-    def shown(self, uri: str, shown: ShownEvent) -> None:
+    def shown(self, uri: str, event: ShownEvent) -> None:
         """The user sees an answer."""
-        for each in self.parts:
-            each.shown(uri, shown)
+        for part in self.parts:
+            part.shown(uri, event)
 
-    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
+    def accepted(self, uri: str, event: AcceptedEvent) -> None:
         """The user accepted an answer."""
-        for each in self.parts:
-            each.accepted(uri, accepted)
+        for part in self.parts:
+            part.accepted(uri, event)
 
     def rejected(self, uri: str, answer_id: str) -> None:
         """The user rejected an answer."""
-        for each in self.parts:
-            each.rejected(uri, answer_id)
+        for part in self.parts:
+            part.rejected(uri, answer_id)
 
     async def ended(self) -> None:
         """The session has ended."""
-        for each in self.parts:
-            await each.ended()
+        for part in self.parts:
+            await part.ended()
 
 
 _F = TypeVar("_F", bound=Feature)
@@ -110,4 +110,4 @@ class FeatureEvents(Feature):
 
     def every(self, kind: type[_F]) -> list[_F]:
         """The features of a class and its subclasses, in order."""
-        return [each for each in self.parts if isinstance(each, kind)]
+        return [part for part in self.parts if isinstance(part, kind)]

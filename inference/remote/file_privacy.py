@@ -5,31 +5,31 @@ import stat
 from pathlib import Path
 
 
-def why_not_private(folder: Path, variable: str = "INFILL_LS_RUNTIME_DIR") -> str:
-    """Why `folder` is not private, and what to do; empty if it is fine or missing. `variable` names the folder."""
+def privacy_problem(folder: Path, variable: str = "INFILL_LS_RUNTIME_DIR") -> str | None:
+    """Why `folder` is not private, and what to do; None if it is private or missing. `variable` names the folder."""
     remedy = f"set {variable} to a folder of your own"
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except FileNotFoundError:
-        return ""
+        return None
     except OSError as error:
         return f"cannot use the folder {folder}: {error.strerror}; {remedy}"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is not a real folder (but a link or a file); remove it"
-    return why_shared(folder, found, remedy)
+    return sharing_problem(folder, status, remedy)
 
 
-def why_shared(path: Path, found: os.stat_result, remedy: str) -> str:
-    """Why other users can get at a folder or file of which this was `found`; empty if they cannot.
+def sharing_problem(path: Path, status: os.stat_result, remedy: str) -> str | None:
+    """Why other users can access a folder or file of this status; None if they cannot.
 
     `remedy` says what to do about one that belongs to somebody else.
     """
     if os.name == "nt":  # it is in the user's profile, which Windows keeps private
-        return ""
-    if found.st_uid != os.getuid():
+        return None
+    if status.st_uid != os.getuid():
         return f"{path} belongs to another user; {remedy}"
-    if stat.S_ISREG(found.st_mode):
-        return f"other users can read {path}; run: chmod 600 {path}" if found.st_mode & 0o077 else ""
-    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
+    if stat.S_ISREG(status.st_mode):
+        return f"other users can read {path}; run: chmod 600 {path}" if status.st_mode & 0o077 else None
+    if status.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
         return f"{path} is shared with other users; {remedy}"
-    return f"other users can enter {path}; run: chmod 700 {path}" if found.st_mode & 0o077 else ""
+    return f"other users can enter {path}; run: chmod 700 {path}" if status.st_mode & 0o077 else None

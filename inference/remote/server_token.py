@@ -15,7 +15,7 @@ import platformdirs
 
 from inference.models.family import ModelError
 from inference.remote.address import MODEL, ServerRole
-from inference.remote.file_privacy import why_shared
+from inference.remote.file_privacy import sharing_problem
 
 _LONGEST = 4096
 
@@ -86,7 +86,7 @@ def _content(file: Path) -> str:
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
     if not stat.S_ISREG(found.st_mode):
         raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
-    if trouble := why_shared(file, found, "who then knows the token; replace it by your own file"):
+    if trouble := sharing_problem(file, found, "who then knows the token; replace it by your own file"):
         raise ModelError(trouble)
     with file.open("rb") as opened:  # not all of a file that is something else
         text = opened.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from inference.remote.file_privacy import why_not_private
+from inference.remote.file_privacy import privacy_problem
 from inference.serving.log_and_errors import log
 
 OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -185,5 +185,5 @@ def require_private(folder: Path) -> None:
     """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
     if not os.path.lexists(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if trouble := why_not_private(folder):
+    if trouble := privacy_problem(folder):
         raise OSError(trouble)

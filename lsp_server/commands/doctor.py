@@ -31,8 +31,8 @@ from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.settings.worker_options import (
     edit_model_options,
     is_remote,
+    options_problem,
     partner_options,
-    problem_of,
     role_of,
     worker_options,
 )
@@ -80,7 +80,7 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
     configuration = Configuration(given_settings(args), os.environ, around=names_of(path))
-    settings = configuration.at(path)
+    settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield Check("infill-ls", Grade.OK, version("infill-ls"))
     yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
@@ -108,7 +108,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     """
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
-    if unusable := problem_of(options):
+    if unusable := options_problem(options):
         yield Check.from_message(name, Grade.FAIL, unusable)
         return
     if remote:

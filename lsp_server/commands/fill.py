@@ -46,7 +46,7 @@ _SPARE_CANDIDATES = 3
 _MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 
-class NothingFound(Exception):
+class NothingFoundError(Exception):
     """The worker answered, but with nothing that can be inserted."""
 
 
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
         file = open_file(name, args, from_stdin=from_stdin)
         old = file.snapshot.text
-        marker = file.configuration.of(file.snapshot.uri).marker
+        marker = file.configuration.for_uri(file.snapshot.uri).marker
         if args.marker is not None and args.at:
             raise BadInputError("--marker cannot be combined with --at")
         spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else holes.markers(file.snapshot, marker))
@@ -107,8 +107,8 @@ def run(args: argparse.Namespace) -> int:
         text = holes.splice(old, spans, texts)
         if args.write:
             replace_text(name, file.real, old, text)
-    except (BadInputError, NothingFound, WorkerError) as error:
-        if args.json and isinstance(error, NothingFound | StillLoadingError):
+    except (BadInputError, NothingFoundError, WorkerError) as error:
+        if args.json and isinstance(error, NothingFoundError | StillLoadingError):
             nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.show(args, name, (old, old), nothing, "")
         say(error)
@@ -139,7 +139,8 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     real = names[-1]
     if os.path.realpath(name) != str(real):
         raise BadInputError(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
-    if reason := configuration.disabled_reason([each.as_posix() for each in names], language, configuration.at(path)):
+    settings = configuration.at_path(path)
+    if reason := configuration.disabled_reason([alias.as_posix() for alias in names], language, settings):
         raise BadInputError(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
@@ -163,9 +164,9 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
 async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
     candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises
-    NothingFound and WorkerError.
+    NothingFoundError and WorkerError.
     """
-    settings = file.configuration.of(file.snapshot.uri)
+    settings = file.configuration.for_uri(file.snapshot.uri)
     budget = FillBudget.from_settings(settings, invoked=True)
     usual_ms = Settings().deadline_ms.invoked
     is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline.timeout_ms != usual_ms
@@ -188,7 +189,7 @@ async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.N
             )
             status = client.last_status
     if not result.candidates:
-        raise NothingFound(result.why_empty(budget))
+        raise NothingFoundError(result.why_empty(budget))
     candidates = [
         {"texts": each.texts, "score": each.score, "steps": each.steps, "tokens": each.tokens}
         for each in result.candidates[: budget.candidates]

@@ -72,8 +72,8 @@ async def _edits_with_model(
     now: Snapshot, old: str, configuration: Configuration, args: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], str]:
     """See `all_edits`. If the model fails, says so and leaves it out."""
-    edit_model = edit_model_options(configuration.of(now.uri))
-    options = edit_model or worker_options(configuration.of(now.uri), sends_token=configuration.sends_token)
+    edit_model = edit_model_options(configuration.for_uri(now.uri))
+    options = edit_model or worker_options(configuration.for_uri(now.uri), sends_token=configuration.sends_token)
     if edit_model is None and not _has_model(options):
         if is_remote(options):
             say("no edits from the model: set nextEdit.model to an edit model, or model to one on this machine")

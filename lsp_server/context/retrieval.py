@@ -89,7 +89,7 @@ class ContextQuery:
         off, or the document is not a file on this machine.
         """
         max_tokens = status.context_tokens if status else 0
-        if not (max_tokens and configuration.of(snapshot.uri).context.enabled and local_path(snapshot.uri)):
+        if not (max_tokens and configuration.for_uri(snapshot.uri).context.enabled and local_path(snapshot.uri)):
             return None
         documents: list[Document | Snapshot] = [snapshot, *open_documents]
         paths = ((document, local_path(document.uri)) for document in documents)

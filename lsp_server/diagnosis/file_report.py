@@ -35,7 +35,7 @@ def examine_settings(configuration: Configuration) -> Iterator[Check]:
 def examine_file(file: Path, position: str | None, configuration: Configuration) -> Iterator[Check]:
     """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given."""
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
-    settings = configuration.at(path)
+    settings = configuration.at_path(path)
     if reason := configuration.unreadable_reason(path, language):
         yield Check("file", Grade.FAIL, f"{file}: {reason}", _ADVICE)
         return

@@ -34,7 +34,7 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Com
     handler = COMMANDS.get(params.command)
     if handler is None:
         raise ReplyError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
-    if session.is_guest and params.command in _OF_THE_USER:
+    if session.is_guest and params.command in _USER_ONLY:
         return command_answer(applied=False, reason="only the user who started the server may do this, where it runs")
     return handler(session, params)
 
@@ -49,23 +49,23 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
 
 
 async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    asked: ActionRequest = argument(params, ActionRequest)
+    request: ActionRequest = argument(params, ActionRequest)
     if not session.client_capabilities.apply_edit:
-        return _answer(session, asked, applied=False, reason=CANNOT_APPLY)
+        return _answer(session, request, applied=False, reason=CANNOT_APPLY)
     try:
-        done = await perform(session, asked, kind, params.work_done_token)
+        done = await perform(session, request, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
     except ActionCancelledError as cancelled:  # the user already knows
         return command_answer(applied=False, reason=str(cancelled))
     except ActionNotDoneError as not_done:
-        return _answer(session, asked, applied=False, reason=str(not_done))
+        return _answer(session, request, applied=False, reason=str(not_done))
     if not applied:
-        session.events.rejected(asked.uri, done.id)
-    return _answer(session, asked, applied=applied, reason=reason or done.left)
+        session.events.rejected(request.uri, done.id)
+    return _answer(session, request, applied=applied, reason=reason or done.left)
 
 
-def _answer(session: Session, asked: ActionRequest, *, applied: bool, reason: str | None) -> CommandAnswer:
-    if reason and asked.tell:
+def _answer(session: Session, request: ActionRequest, *, applied: bool, reason: str | None) -> CommandAnswer:
+    if reason and request.tell:
         session.editor.show(reason, types.MessageType.Warning)
     return command_answer(applied=applied, reason=reason)
 
@@ -82,11 +82,11 @@ async def _restart_worker(session: Session) -> CommandAnswer:
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
-    given: PullArgument = argument(params, PullArgument)
+    request: PullArgument = argument(params, PullArgument)
     try:
         await session.editor.showing_progress(
-            f"downloading {given.model[:80]}",
-            partial(pull, given.model),
+            f"downloading {request.model[:80]}",
+            partial(pull, request.model),
             token=params.work_done_token,
             may_create=session.client_capabilities.progress,
         )
@@ -136,5 +136,5 @@ COMMANDS: dict[str, Handler] = {
     RESTART_COMMAND: lambda session, _: _restart_worker(session),
 }
 """Every command and its handler. Like any handler, it runs on arrival."""
-_OF_THE_USER = (PULL_COMMAND, RESTART_COMMAND)
+_USER_ONLY = (PULL_COMMAND, RESTART_COMMAND)
 """Commands that change what the user's other editors get."""

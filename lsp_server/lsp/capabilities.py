@@ -64,18 +64,18 @@ def parse_client_capabilities(capabilities: Any, client: Any = None) -> ClientCa
     """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
     unsupported.
     """
-    action = _at(capabilities, "textDocument.codeAction")
+    action = _value_at(capabilities, "textDocument.codeAction")
     resolves = "edit" in _list_at(action, "resolveSupport.properties")
-    is_plugin = _at(capabilities, "experimental.infillDrafts") is not None
+    is_plugin = _value_at(capabilities, "experimental.infillDrafts") is not None
     return ClientCapabilities(
-        **{name: _at(capabilities, path) is True for name, path in _FLAGS.items()},
+        **{name: _value_at(capabilities, path) is True for name, path in _FLAGS.items()},
         encoding=_encoding(_list_at(capabilities, "general.positionEncodings")),
-        lazy_code_actions=resolves and _at(action, "dataSupport") is True,
+        lazy_code_actions=resolves and _value_at(action, "dataSupport") is True,
         llm_tag=types.CodeActionTag.LlmGenerated.value in _list_at(action, "tagSupport.valueSet"),
-        is_neovim=_at(client, "name") == "Neovim",
+        is_neovim=_value_at(client, "name") == "Neovim",
         plugin=is_plugin,
-        notifications=is_plugin or _at(capabilities, "experimental.infillNotifications") is True,
-        inline_completion=_at(capabilities, "textDocument.inlineCompletion") is not None,
+        notifications=is_plugin or _value_at(capabilities, "experimental.infillNotifications") is True,
+        inline_completion=_value_at(capabilities, "textDocument.inlineCompletion") is not None,
         markdown="markdown" in _list_at(capabilities, "textDocument.completion.completionItem.documentationFormat"),
     )
 
@@ -105,18 +105,18 @@ def server_capabilities(
 
 def _encoding(offered: list[Any]) -> Encoding:
     """The first of the client's encodings that we support; UTF-16 if it lists none, as the protocol says."""
-    return next((known for name in offered for known in Encoding if known.value == name), Encoding.UTF16)
+    return next((encoding for name in offered for encoding in Encoding if encoding.value == name), Encoding.UTF16)
 
 
-def _at(value: Any, path: str) -> Any:
+def _value_at(value: Any, path: str) -> Any:
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def _list_at(value: Any, path: str) -> list[Any]:
-    found = _at(value, path)
-    return found if isinstance(found, list) else []
+    items = _value_at(value, path)
+    return items if isinstance(items, list) else []
 
 
 def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:

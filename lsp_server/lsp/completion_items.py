@@ -14,7 +14,7 @@ from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
-LONGEST_LABEL_CHARACTERS = 60
+MAX_LABEL_CHARACTERS = 60
 _LABEL = "infill"
 
 
@@ -22,7 +22,7 @@ def ghost_text(
     uri: str,
     lines: LineIndex,
     suggestion: Suggestion,
-    shown: GhostText,
+    ghost: GhostText,
     encoding: Encoding,
     line: Sequence[str] = (),
 ) -> InlineCompletionItem:
@@ -30,32 +30,32 @@ def ghost_text(
 
     `line`: the cursor's line, before and behind the cursor, for an editor that cannot tell whether it has changed.
     """
-    range_ = range_of(lines, shown.start, shown.end, encoding)
-    return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri, *line))
+    range_ = range_of(lines, ghost.start, ghost.end, encoding)
+    return InlineCompletionItem(insert_text=ghost.text, range=range_, command=_accept_command(suggestion, uri, *line))
 
 
 def list_item(
-    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], encoding: Encoding
+    document: Document, cursor: int, index: int, suggested: tuple[Suggestion, GhostText], encoding: Encoding
 ) -> CompletionItem | None:
-    """The `number`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
-    suggestion, shown = found
-    start, text = _from_word(document, cursor, shown)
+    """The `index`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
+    suggestion, ghost = suggested
+    start, text = _from_word(document, cursor, ghost)
     lines = text.strip().splitlines()
     if not lines:
         return None
-    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    extra = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return CompletionItem(
         label=_cut(lines[0]),
-        label_details=types.CompletionItemLabelDetails(detail=more or None, description=_LABEL),
-        detail=_LABEL + more,
+        label_details=types.CompletionItemLabelDetails(detail=extra or None, description=_LABEL),
+        detail=_LABEL + extra,
         kind=types.CompletionItemKind.Text,
-        preselect=True if number == 0 else None,
-        sort_text=f"!{number}",
+        preselect=True if index == 0 else None,
+        sort_text=f"!{index}",
         filter_text=document.text[start:cursor] or None,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
         commit_characters=[],  # typing on, as a `.` or a `(`, is no acceptance of a whole fill
-        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, encoding), text),
+        text_edit=types.TextEdit(range_of(document.lines, start, ghost.end, encoding), text),
         command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )
@@ -76,12 +76,12 @@ def documented(item: CompletionItem, *, markdown: bool) -> CompletionItem:
     return item
 
 
-def _from_word(document: Document, cursor: int, shown: GhostText) -> tuple[int, str]:
+def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, str]:
     """The edit's start and text, without anything typed before the word at the cursor."""
-    typed = document.text[shown.start : cursor]
+    typed = document.text[ghost.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
-    done = max(len(typed) - len(word), 0) if shown.text.startswith(typed) else 0
-    return shown.start + done, shown.text[done:]
+    done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
+    return ghost.start + done, ghost.text[done:]
 
 
 def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Command:
@@ -89,7 +89,7 @@ def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Comma
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LABEL_CHARACTERS else line[: LONGEST_LABEL_CHARACTERS - 1] + "…"
+    return line if len(line) <= MAX_LABEL_CHARACTERS else line[: MAX_LABEL_CHARACTERS - 1] + "…"
 
 
 def _language_of(data: Any) -> str | None:

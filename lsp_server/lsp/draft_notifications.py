@@ -38,7 +38,7 @@ class DraftSender:
         if document is None or began_s < self._not_before_s:
             return
         if holes := read():
-            shown = [
+            hole_params = [
                 {
                     "range": range_of(document.lines, hole.start, hole.end, self._encoding),
                     "text": hole.text,
@@ -47,7 +47,7 @@ class DraftSender:
                 }
                 for hole in holes
             ]
-            told = {"uri": document.uri, "version": document.version, "kind": self._kind, "token": self._token}
-            self._send(METHOD, {**told, "step": draft.step, "maxSteps": draft.max_steps, "holes": shown})
+            params = {"uri": document.uri, "version": document.version, "kind": self._kind, "token": self._token}
+            self._send(METHOD, {**params, "step": draft.step, "maxSteps": draft.max_steps, "holes": hole_params})
         now_s = time.monotonic()
         self._not_before_s = max(began_s + INTERVAL_S, now_s + PAUSE_RATIO * (now_s - began_s))

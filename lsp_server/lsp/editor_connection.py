@@ -147,16 +147,16 @@ class EditorConnection:
         self._configuration_round += 1
         this_round = self._configuration_round
         try:
-            found = await self._server.workspace_configuration_async(types.ConfigurationParams(items=list(items)))
+            settings = await self._server.workspace_configuration_async(types.ConfigurationParams(items=list(items)))
         except Exception as error:  # the client refused; keep what it sent before
             log.info("no configuration: %s", type(error).__name__)
             return None
-        return found if this_round == self._configuration_round else None
+        return settings if this_round == self._configuration_round else None
 
     async def register(self, method: str) -> None:
         """Subscribes to a notification; a client may refuse."""
-        wanted = types.RegistrationParams([types.Registration(f"infill-ls/{method}", method)])
+        registration = types.RegistrationParams([types.Registration(f"infill-ls/{method}", method)])
         try:
-            await self._server.client_register_capability_async(wanted)
+            await self._server.client_register_capability_async(registration)
         except Exception as error:
             log.info("the client registers nothing: %s", type(error).__name__)

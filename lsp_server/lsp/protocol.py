@@ -141,7 +141,7 @@ class InfillProtocol(LanguageServerProtocol):
             message = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             why = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
-            self._reply_error(salvaged_id(body), why)
+            self._reply_error(salvage_id(body), why)
             if b'/didChange"' in body:
                 uri = _uri_in(body) if isinstance(error, RecursionError) else None
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, uri and {"textDocument": {"uri": uri}})
@@ -198,8 +198,8 @@ class InfillProtocol(LanguageServerProtocol):
             return ReplyError("send initialize first", ErrorCodes.ServerNotInitialized)
         if self.phase is Phase.SHUT_DOWN:
             return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest)
-        known = method in self.handlers
-        return None if known else ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
+        is_known = method in self.handlers
+        return None if is_known else ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
 
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
@@ -277,8 +277,8 @@ class InfillProtocol(LanguageServerProtocol):
         self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ReplyError) -> None:
-        told = {"code": error.code, "message": str(error)}
-        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": told})
+        details = {"code": error.code, "message": str(error)}
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": details})
 
     def _send_data(self, data: Any) -> None:
         """Sends a message. pygls calls this for its requests and notifications."""
@@ -310,7 +310,7 @@ _MAX_ID_BYTES = 1_000
 _MAX_SALVAGED_BYTES = 16 * 1024 * 1024
 
 
-def salvaged_id(body: bytes) -> Id | None:
+def salvage_id(body: bytes) -> Id | None:
     """The id of a request that cannot be read, if it is certain; None for an answer or a notification. In linear time,
     and without recursion.
     """
@@ -335,8 +335,8 @@ def salvaged_id(body: bytes) -> Id | None:
     is_request = not keys.isdisjoint((b'"method"', b'"params"')) and keys.isdisjoint((b'"result"', b'"error"'))
     raw = values.get(b'"id"', b"")
     with suppress(ValueError):
-        found = json.loads(raw) if is_request and len(raw) <= _MAX_ID_BYTES else None
-        return found if is_id(found) else None
+        request_id = json.loads(raw) if is_request and len(raw) <= _MAX_ID_BYTES else None
+        return request_id if is_id(request_id) else None
     return None
 
 
@@ -358,7 +358,7 @@ def refusal_without_token(body: bytes) -> bytes:
         message = json.loads(body)
         key = message.get("id") if isinstance(message, dict) else None
         return json.dumps({"jsonrpc": "2.0", "id": key if is_id(key) else None, "error": error}).encode()
-    return json.dumps({"jsonrpc": "2.0", "id": salvaged_id(body), "error": error}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": salvage_id(body), "error": error}).encode()
 
 
 def is_id(value: Any) -> TypeGuard[Id]:

@@ -177,7 +177,7 @@ def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
 
-    def read() -> None:
+    def feed() -> None:
         with suppress(RuntimeError):  # the loop has closed meanwhile
             try:
                 while data := stream.read1(_CHUNK_BYTES):
@@ -187,17 +187,17 @@ def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
             finally:  # a server without input must not live on
                 loop.call_soon_threadsafe(reader.feed_eof)
 
-    threading.Thread(target=read, name="stdin", daemon=True).start()
+    threading.Thread(target=feed, name="stdin", daemon=True).start()
     return reader
 
 
 def _write_all(stream: RawIOBase, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = stream.write(rest)
-        if written is None:  # another process sharing the stream has made it non-blocking
+    remaining = memoryview(data)
+    while remaining:
+        count = stream.write(remaining)
+        if count is None:  # another process sharing the stream has made it non-blocking
             time.sleep(_RETRY_S)
-        rest = rest[written or 0 :]
+        remaining = remaining[count or 0 :]
 
 
 def _take_stdout() -> RawIOBase:
@@ -224,8 +224,8 @@ class ListenAddress:
 
     def resolved(self) -> "ListenAddress":
         """The same with the host as a number. Raises OSError for an unknown host."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        ipv4_first = sorted(found, key=lambda entry: entry[0] is not socket.AF_INET)
+        addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ipv4_first = sorted(addresses, key=lambda entry: entry[0] is not socket.AF_INET)
         return ListenAddress(str(ipv4_first[0][4][0]), self.port)
 
     def listen(self) -> socket.socket:

@@ -13,7 +13,7 @@ from inference.messages import ErrorCode, Status
 from inference.models.catalogue import entry_named
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
-from lsp_server.settings.worker_options import problem_of
+from lsp_server.settings.worker_options import options_problem
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 
@@ -80,7 +80,7 @@ class WorkerConnection:
             "state": self.client.state.value,
             "detail": self.client.reason,
             "progress": self._progress,
-            **{shown: getattr(last, name, None) for name, shown in names.items()},
+            **{key: getattr(last, name, None) for name, key in names.items()},
             "lastFailure": self._last_failure,
             "log": str(self.client.paths.log),
         }
@@ -91,9 +91,9 @@ class WorkerConnection:
 
     def is_news_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
-        told = self._told_of_load
+        was_told = self._told_of_load
         self._told_of_load = True
-        return not told
+        return not was_told
 
     def warm_up(self) -> None:
         """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
@@ -199,7 +199,7 @@ class PartnerConnection(WorkerConnection):
     @property
     def problem(self) -> str:
         """Why it cannot be asked, or its last failure; empty if all is well."""
-        if invalid := problem_of(self.client.options):
+        if invalid := options_problem(self.client.options):
             return invalid
         if self.client.state in _FAILING:
             return self.client.reason

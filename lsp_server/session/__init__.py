@@ -65,11 +65,11 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
-        return next(each for each in self.events.every(kind) if type(each) is kind)
+        return next(feature for feature in self.events.every(kind) if type(feature) is kind)
 
     @property
     def is_computing(self) -> bool:
-        return any(each.is_computing for each in self.events.every(Feature))
+        return any(feature.is_computing for feature in self.events.every(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -78,7 +78,7 @@ class Session:
 
     def settings_of(self, uri: str) -> Settings:
         """The settings for a document, by its workspace folder; for a cell by that of its notebook."""
-        return self.configuration.of(self.notebooks.notebook_or_self(uri))
+        return self.configuration.for_uri(self.notebooks.notebook_or_self(uri))
 
     def follows_edits(self, uri: str) -> bool:
         return self.settings_of(uri).next_edit.enabled and self.disabled_reason(uri) is None
@@ -94,7 +94,7 @@ class Session:
             self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
 
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs `work`, at most until the client is gone."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -127,10 +127,10 @@ class Session:
         self.forget(uri)
         self.refresh_settings()
         if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
-            around = self.notebooks.surroundings_of(uri)
-            self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
+            surroundings = self.notebooks.surroundings_of(uri)
+            self.documents[uri] = Document(uri, language_id, version, self.text_of(text), surroundings)
             self.events.opened(uri)
-        self.in_background(self._follow_links(uri))  # of a secret, to know its hard links
+        self.run_in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
     def text_of(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
@@ -180,12 +180,12 @@ class Session:
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
         if self.worker.client.better and not self.client_capabilities.plugin and is_first_time():
-            self.in_background(self._tell_of_models())
+            self.run_in_background(self._advise_on_models())
 
-    async def _tell_of_models(self) -> None:
-        found = await asyncio.to_thread(other_programs_downloads)
+    async def _advise_on_models(self) -> None:
+        downloads = await asyncio.to_thread(other_programs_downloads)
         device = self.worker.report()["device"] or ""
-        self.editor.show_once(self.worker.no_model + advice_on_downloads(found, device), types.MessageType.Info)
+        self.editor.show_once(self.worker.no_model + advice_on_downloads(downloads, device), types.MessageType.Info)
 
     def _tell_failure(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:
@@ -215,11 +215,11 @@ class Session:
         cells, whose text it shows.
         """
         home = self.notebooks.notebook_or_self(uri)
-        given = (path_as_given(each) for each in (home, uri, *self.notebooks.cells_of(home)))
-        paths = tuple(dict.fromkeys(filter(None, given)))
-        others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
-        question = partial(_looked_at, paths, others, self.configuration)
-        has_changed, links = await self._file_system.run((paths, others), question) or (False, None)
+        uris = (home, uri, *self.notebooks.cells_of(home))
+        paths = tuple(dict.fromkeys(filter(None, map(path_as_given, uris))))
+        linked = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
+        work = partial(_refresh_names, paths, linked, self.configuration)
+        has_changed, links = await self._file_system.run((paths, linked), work) or (False, None)
         if has_changed:
             self.show_problems()
         if links is not None and uri in self.documents:
@@ -236,7 +236,7 @@ class Session:
     def _names_of(self, uri: str) -> tuple[str, ...]:
         """Every path a document may have, with the known targets of its links; a cell also has its notebook's."""
         names = dict.fromkeys((self.notebooks.notebook_or_self(uri), uri))
-        return (*(path for each in names for path in possible_paths(each)), *self._links.get(uri, ()))
+        return (*(path for name in names for path in possible_paths(name)), *self._links.get(uri, ()))
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The current document, if it is open and may be filled."""
@@ -270,12 +270,12 @@ class Session:
         """
         if await self.disabled_reason_now(snapshot.uri):
             return None
-        others = (
-            other
-            for uri, other in reversed(self.documents.items())
-            if uri != snapshot.uri and other.editor_language_id not in self.settings_of(uri).disabled_languages
+        documents = (
+            document
+            for uri, document in reversed(self.documents.items())
+            if uri != snapshot.uri and document.editor_language_id not in self.settings_of(uri).disabled_languages
         )
-        query = ContextQuery.from_snapshot(snapshot, offset, status, self.configuration, open_documents=others)
+        query = ContextQuery.from_snapshot(snapshot, offset, status, self.configuration, open_documents=documents)
         return await self._context.gather(query, max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:
@@ -283,7 +283,7 @@ class Session:
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
 
 
-def _looked_at(
+def _refresh_names(
     paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""

@@ -47,8 +47,8 @@ class BlockingIo:
             self._running[key] = asking, loop.time() + LIMIT_S
         running, until_s = self._running[key]
         await asyncio.wait({running}, timeout=until_s - loop.time())
-        found: _T | None = running.result() if running.done() else None
-        return found
+        result: _T | None = running.result() if running.done() else None
+        return result
 
     async def _answer(self, question: Callable[[], _T]) -> _T:
         async with self._threads:

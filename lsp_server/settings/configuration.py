@@ -19,7 +19,7 @@ from typing import Any
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import comparable_path, names_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
-from lsp_server.settings.privacy import is_secret, matches, why_secret
+from lsp_server.settings.privacy import is_secret, matches, secret_reason
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_of, resolve_language_id
 
@@ -41,7 +41,7 @@ class SettingsFile:
     problem: str = ""
 
     @classmethod
-    def of(cls, folder: Path) -> "SettingsFile":
+    def from_folder(cls, folder: Path) -> "SettingsFile":
         """The file of a folder, existing or not. For any thread: a file system may be slow."""
         path = folder / NAME
         stamp = _stamp(path)
@@ -78,7 +78,7 @@ class WorkspaceFolder:
     real: PurePath
 
     @classmethod
-    def of(cls, uri: str, root: PurePath) -> "WorkspaceFolder":
+    def from_uri(cls, uri: str, root: PurePath) -> "WorkspaceFolder":
         return cls(uri, root, names_of(root)[-1] if isinstance(root, Path) else root)
 
 
@@ -129,20 +129,20 @@ class Configuration:
     @property
     def settings(self) -> Settings:
         """The settings for anything outside all folders: those of the first folder."""
-        return self.at(PurePath())
+        return self.at_path(PurePath())
 
     @property
     def sends_token(self) -> bool:
         """Whether the server gets the user's token: only if the user's own settings send it there."""
         if self.settings.model == PARTNER:
             return self.sends_partner_token
-        own, now = self._users_own, self.settings
+        own, now = self._user_settings, self.settings
         return own.model == now.model and (own.server.plain_http or not now.server.plain_http)
 
     @property
     def sends_partner_token(self) -> bool:
         """The same for the partner and its token."""
-        own = self._users_own.partner
+        own = self._user_settings.partner
         now = self.settings.partner
         return own.url == now.url and (own.plain_http or not now.plain_http)
 
@@ -150,27 +150,27 @@ class Configuration:
     def problems(self) -> list[str]:
         """The unusable settings of any folder; each once, up to a readable number."""
         files = tuple(self._files.values())
-        places = [folder.root / NAME for folder in self.folders] + [file.path for file in files if file.layer]
-        found = [file.problem for file in files if file.problem]
-        for place in places or [PurePath()]:
-            found += self._at(place)[1]
-        lines = list(dict.fromkeys(found))
-        more = len(lines) - MAX_PROBLEMS
-        shown = [line[:_MAX_LINE] for line in lines[:MAX_PROBLEMS]]
-        return [*shown, f"{more} more settings could not be used; correct these first"] if more > 0 else shown
+        paths = [folder.root / NAME for folder in self.folders] + [file.path for file in files if file.layer]
+        problems = [file.problem for file in files if file.problem]
+        for path in paths or [PurePath()]:
+            problems += self._merged_at(path)[1]
+        lines = list(dict.fromkeys(problems))
+        hidden = len(lines) - MAX_PROBLEMS
+        visible = [line[:_MAX_LINE] for line in lines[:MAX_PROBLEMS]]
+        return [*visible, f"{hidden} more settings could not be used; correct these first"] if hidden > 0 else visible
 
     @property
     def files(self) -> list[Path]:
         return [file.path for file in tuple(self._files.values()) if file.layer]
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        known = {folder.uri for folder in self.folders}
+        old_uris = {folder.uri for folder in self.folders}
         self.folders = [folder for folder in self.folders if folder.uri not in removed]
-        self.folders += [self._folder(uri) for uri in dict.fromkeys(added) if uri not in known]
+        self.folders += [self._folder(uri) for uri in dict.fromkeys(added) if uri not in old_uris]
         for uri in removed:
             self._sent.pop(uri, None)
         with self._lock:
-            self._files = {at: file for at, file in self._files.items() if self._above(file.path)[0]}
+            self._files = {path: file for path, file in self._files.items() if self._folders_above(file.path)[0]}
             self._merged = {}
         self.refresh()
 
@@ -187,43 +187,43 @@ class Configuration:
         """
         names = tuple(filter(self.may_look_at, names))
         roots = {root for folder in self.folders for root in (folder.root, folder.real) if isinstance(root, Path)}
-        outside = {name.parent for name in names if self._above(name)[0] is None}
+        outside = {name.parent for name in names if self._folders_above(name)[0] is None}
         tops = {folder: workspace_of(folder) for folder in roots | outside}
         with self._lock:
             if not tops.items() <= self._tops.items():
                 self._tops.update(tops)
                 self._merged = {}
         looked_at = [*(root / NAME for root in self.roots), *names]
-        places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
+        folders = dict.fromkeys(path for name in looked_at for path in self._folders_above(name)[1])
         with self._lock:
-            old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
-        new = {place: SettingsFile.of(place) for place, file in old.items() if _stamp(file.path) != file.stamp}
+            old = {path: self._files.get(path) or SettingsFile(path / NAME) for path in folders}
+        new = {path: SettingsFile.from_folder(path) for path, file in old.items() if _stamp(file.path) != file.stamp}
         if new:
             with self._lock:
                 self._files.update(new)
                 self._merged = {}
         return bool(new)
 
-    def of(self, uri: str) -> Settings:
-        return self.at(self._place_of(uri))
+    def for_uri(self, uri: str) -> Settings:
+        return self.at_path(self._path_of(uri))
 
-    def at(self, place: PurePath) -> Settings:
-        """The settings at a place, from the files that `refresh` has read."""
-        return self._at(place)[0]
+    def at_path(self, path: PurePath) -> Settings:
+        """The settings at a path, from the files that `refresh` has read."""
+        return self._merged_at(path)[0]
 
     def is_secret(self, names: Sequence[str], own: Settings) -> bool:
         """Whether a file known by these names must not be read, by `own` settings and by those at each of its names."""
-        return any(is_secret(name, settings) for settings in self._judges(names, own) for name in names)
+        return any(is_secret(name, settings) for settings in self._settings_of(names, own) for name in names)
 
     def disabled_reason(self, names: Sequence[str], language: str, own: Settings) -> str | None:
         """Why a file known by these names, the user's first, is not read and gets no fills; None if it does. By `own`
         settings and by those at each of its names, as far as `refresh` has read them.
         """
-        for settings in self._judges(names, own):
+        for settings in self._settings_of(names, own):
             for name in names:
                 is_link = name != names[0]
                 off = _languages(language, name, is_link=is_link) & _disabled(settings)
-                if rule := why_secret(name, settings):
+                if rule := secret_reason(name, settings):
                     reason = "files like this one may hold secrets and are never read"
                     reason = f"{reason} (secretGlobs)" if rule == "secretGlobs" else f"by {rule}, {reason}"
                 elif off:
@@ -242,7 +242,7 @@ class Configuration:
             return "it is outside of the folders in which the server may read"
         self.refresh(names)
         names = self.with_hard_links(names)
-        return self.disabled_reason([name.as_posix() for name in names], language, self.at(path))
+        return self.disabled_reason([name.as_posix() for name in names], language, self.at_path(path))
 
     def with_hard_links(self, names: tuple[Path, ...]) -> tuple[Path, ...]:
         """The `names_of` a file, and the name of the secret met before that is the same file, if there is one. In a
@@ -254,7 +254,7 @@ class Configuration:
         except (OSError, ValueError):
             return names
         key = about.st_dev, about.st_ino
-        if self.is_secret([name.as_posix() for name in names], self.at(names[0])):
+        if self.is_secret([name.as_posix() for name in names], self.at_path(names[0])):
             with self._lock:
                 self._secrets[key] = real
                 while len(self._secrets) > _MAX_SECRETS:
@@ -268,63 +268,63 @@ class Configuration:
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
-        place = self._place_of(uri)
-        folder = self._above(place)[0]
-        is_below = folder and place.is_relative_to(folder.root)
-        return place.relative_to(folder.root).as_posix() if folder and is_below else place.name
+        path = self._path_of(uri)
+        folder = self._folders_above(path)[0]
+        is_below = folder and path.is_relative_to(folder.root)
+        return path.relative_to(folder.root).as_posix() if folder and is_below else path.name
 
     def may_look_at(self, path: Path) -> bool:
         """Whether the client may have us look at a path, by its name alone."""
         folders, name = self._guest_folders, os.path.normpath(path)
         return folders is None or any(Path(name).is_relative_to(folder) for folder in folders)
 
-    def _place_of(self, uri: str) -> PurePath:
-        """The place of a document or folder: one where nothing may be looked at is a name and no more."""
-        place = comparable_path(uri)
-        return PurePath(place) if isinstance(place, Path) and not self.may_look_at(place) else place
+    def _path_of(self, uri: str) -> PurePath:
+        """The path of a document or folder: one where nothing may be looked at is a name and no more."""
+        path = comparable_path(uri)
+        return PurePath(path) if isinstance(path, Path) and not self.may_look_at(path) else path
 
     def _folder(self, uri: str) -> WorkspaceFolder:
-        folder = WorkspaceFolder.of(uri, self._place_of(uri))
+        folder = WorkspaceFolder.from_uri(uri, self._path_of(uri))
         may_look = not isinstance(folder.real, Path) or self.may_look_at(folder.real)
-        return folder if may_look else WorkspaceFolder.of(uri, PurePath(folder.root))
+        return folder if may_look else WorkspaceFolder.from_uri(uri, PurePath(folder.root))
 
     @property
     def roots(self) -> tuple[Path, ...]:
         return tuple(folder.root for folder in self.folders if isinstance(folder.root, Path))
 
-    def _judges(self, names: Sequence[str], own: Settings) -> list[Settings]:
-        judges = [own]
-        judges += (settings for name in names if (settings := self.at(Path(name))) not in judges)
-        return judges
+    def _settings_of(self, names: Sequence[str], own: Settings) -> list[Settings]:
+        all_settings = [own]
+        all_settings += (settings for name in names if (settings := self.at_path(Path(name))) not in all_settings)
+        return all_settings
 
     @property
-    def _users_own(self) -> Settings:
+    def _user_settings(self) -> Settings:
         return resolve([self._options, *self._environment, self._flags])[0]
 
-    def _at(self, place: PurePath) -> tuple[Settings, list[str]]:
-        """The settings at a place and their problems. Cached, because every keystroke asks."""
+    def _merged_at(self, path: PurePath) -> tuple[Settings, list[str]]:
+        """The settings at a path and their problems. Cached, because every keystroke asks."""
         merged = self._merged
-        if place.parent not in merged:
-            folder, above = self._above(place)
-            if folder is None and self.folders and not isinstance(place, Path):
-                return self._at(self.folders[0].root / NAME)
-            files = [file.layer for at in above if (file := self._files.get(at)) and file.layer]
+        if path.parent not in merged:
+            folder, folders = self._folders_above(path)
+            if folder is None and self.folders and not isinstance(path, Path):
+                return self._merged_at(self.folders[0].root / NAME)
+            files = [file.layer for parent in folders if (file := self._files.get(parent)) and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
-            merged[place.parent] = resolve(layers, self._started)
-        return merged[place.parent]
+            merged[path.parent] = resolve(layers, self._started)
+        return merged[path.parent]
 
-    def _above(self, place: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
-        """The innermost workspace folder of a place, and the folders above it whose settings files count."""
+    def _folders_above(self, path: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
+        """The innermost workspace folder of a path, and the folders above it whose settings files count."""
         roots = [(folder, root) for folder in self.folders for root in (folder.root, folder.real)]
-        holding = [(folder, root) for folder, root in roots if place.is_relative_to(root)]
-        holding.sort(key=lambda one: len(one[1].parts))
+        holding = [(folder, root) for folder, root in roots if path.is_relative_to(root)]
+        holding.sort(key=lambda pair: len(pair[1].parts))
         innermost = holding[-1][0] if holding else None
-        if not isinstance(place, Path):
+        if not isinstance(path, Path):
             return innermost, ()
-        outermost = holding[0][1] if holding else place.parent
+        outermost = holding[0][1] if holding else path.parent
         top = self._tops.get(Path(outermost))
-        above = [at for at in place.parents if top and at.is_relative_to(top)]
+        above = [parent for parent in path.parents if top and parent.is_relative_to(top)]
         return innermost, tuple(reversed(above))
 
 

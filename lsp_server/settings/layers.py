@@ -71,30 +71,32 @@ class Layer(NamedTuple):
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
     """The merged settings of all layers, and one line for each unusable key. Those of the start stay as `started`."""
     problems: list[str] = []
-    found = [(layer, _read(layer, problems)) for layer in layers]
-    users = [values for layer, values in found if layer.origin is Origin.USER]
+    layer_values = [(layer, _usable_values(layer, problems)) for layer in layers]
+    users = [values for layer, values in layer_values if layer.origin is Origin.USER]
     trusts = next((values[_TRUST] for values in reversed(users) if _TRUST in values), False)
     merged = {name: key.default for name, key in KEYS.items()}
     set_by: dict[str, int] = {}
     barred: list[tuple[int, str, Any, str]] = []
-    for number, (layer, values) in enumerate(found):
+    for index, (layer, values) in enumerate(layer_values):
         for name, value in values.items():
-            if why := _why_barred(layer.origin, name, value, merged[name], trusts=trusts, started=started):
-                barred.append((number, name, value, why))
+            if reason := _barred_reason(layer.origin, name, value, merged[name], trusts=trusts, started=started):
+                barred.append((index, name, value, reason))
             else:
                 merged[name] = merged[name] + value if _adds(name, layer.origin) else value
-                set_by[name] = number
-    merged |= {name: _of(started, name) for name in KEYS if started and _is_startup(name)}
-    for number, name, value, why in barred:  # which is no news where the user has set it afterwards, or to the same
-        if value != merged[name] and set_by.get(name, -1) < number:
-            problems.append(f"{found[number][0].source}: {why}")
+                set_by[name] = index
+    merged |= {name: _setting(started, name) for name in KEYS if started and _is_startup(name)}
+    for index, name, value, reason in barred:  # which is no news where the user has set it afterwards, or to the same
+        if value != merged[name] and set_by.get(name, -1) < index:
+            problems.append(f"{layer_values[index][0].source}: {reason}")
     return msgspec.convert(_nested(merged), Settings), list(dict.fromkeys(problems))
 
 
-def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool, started: Settings | None) -> str:
-    """Why an author may not set this, which is `now` set otherwise; empty if they may."""
+def _barred_reason(
+    origin: Origin, name: str, value: Any, now: Any, *, trusts: bool, started: Settings | None
+) -> str | None:
+    """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
-        return ""
+        return None
     is_raised = (name == _TRUST or KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
     if origin is Origin.GUEST and (is_raised or _is_startup(name)):
         return (
@@ -104,7 +106,7 @@ def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool
     if is_raised:
         return f"{name} cannot be switched on or raised {_WHERE}"
     if not _is_startup(name):
-        return ""
+        return None
     group = name.partition(".")[0]
     if origin is Origin.EDITOR:
         return f"{group} is read only at start: set it in the start options and restart the server"
@@ -113,24 +115,24 @@ def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool
             f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
         )
-    if started is not None and value != _of(started, name):
+    if started is not None and value != _setting(started, name):
         return f"{group} is read only at start, from the first workspace folder: restart the server"
-    return ""
+    return None
 
 
-def _read(layer: Layer, problems: list[str]) -> dict[str, Any]:
+def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
     """The usable values of a layer, by the names of `KEYS`."""
     try:
         raw = {} if layer.raw is None else msgspec.convert(layer.raw, dict[str, Any])
     except msgspec.ValidationError as error:
         problems.append(f"{layer.source}: {_plain(error)}; ignored")
         return {}
-    given: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in raw.items():
         is_group = name in _GROUPS and isinstance(value, Mapping)
-        given |= {f"{name}.{inner}": each for inner, each in value.items()} if is_group else {name: value}
+        flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()} if is_group else {name: value}
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in flat.items():
         try:
             if name in _GROUPS:
                 raise msgspec.ValidationError("Expected object")
@@ -150,20 +152,20 @@ def _converted(value: Any, key: SettingKey, *, is_text: bool) -> Any:
             is_array = value.startswith('["')  # as in the configuration file
             parts = msgspec.json.decode(value) if is_array else map(str.strip, value.split(","))
             value = list(filter(None, parts))
-        found = msgspec.convert(value, key.kind, strict=not is_text)
-        msgspec.json.encode(found)
+        converted = msgspec.convert(value, key.kind, strict=not is_text)
+        msgspec.json.encode(converted)
     except UnicodeEncodeError:
         raise msgspec.ValidationError("Text contains half a surrogate pair") from None
-    return found
+    return converted
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by the names of `KEYS` as raw settings: those of a group in an object of their own."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for name, value in values.items():
         group, _, inner = name.rpartition(".")
-        (found.setdefault(group, {}) if group else found)[inner] = value
-    return found
+        (nested.setdefault(group, {}) if group else nested)[inner] = value
+    return nested
 
 
 def _nearest(name: str) -> str:
@@ -186,7 +188,7 @@ def _adds(name: str, origin: Origin) -> bool:
     return name == "secretGlobs" or (is_off and origin is Origin.WORKSPACE)
 
 
-def _of(settings: Settings, name: str) -> Any:
+def _setting(settings: Settings, name: str) -> Any:
     return reduce(getattr, KEYS[name].fields, settings)
 
 

@@ -148,7 +148,7 @@ _VERSION = re.compile(r"(?<=[^/])[:!@\0]")
 """Before it stands the name of a file, after it a version of it or a part."""
 _SEPARATOR = re.compile("[:!%]")
 """Vim and Emacs write a whole path into the name of a backup, with `%` or `!` for its slashes."""
-_MOST_NAMES, _MOST_VERSIONS, _LONGEST_NAME = 32, 32, 255
+_MAX_NAMES, _MAX_VERSIONS, _MAX_NAME_CHARACTERS = 32, 32, 255
 """How many originals and how many separators of one path are looked at, and how much of a name is split."""
 _TYPES = "|".join(glob.removeprefix("*.") for glob in _KEYS.split() if glob.startswith("*."))
 _KEY_INSIDE = re.compile(
@@ -183,30 +183,30 @@ def secret_rule(path: str) -> str | None:
     not. Cached, because every keystroke asks.
     """
     spellings = dict.fromkeys((path, _CAMEL.sub("-", path)))
-    originals = (each for spelling in spellings for each in originals_of(f"/{spelling.lower().strip('/')}"))
-    return next((rule for each in originals if (rule := _rule_of(each))), None)
+    originals = (original for spelling in spellings for original in originals_of(f"/{spelling.lower().strip('/')}"))
+    return next((rule for original in originals if (rule := _rule_of(original))), None)
 
 
 @lru_cache(maxsize=1024)
 def originals_of(path: str) -> tuple[str, ...]:
     """`path`, its other spellings, and if its name marks it as a copy, its possible originals."""
-    return tuple(dict.fromkeys(original for each in _spellings_of(path) for original in _originals_of(each)))
+    return tuple(dict.fromkeys(original for spelling in _spellings_of(path) for original in _originals_of(spelling)))
 
 
 def _spellings_of(path: str) -> tuple[str, ...]:
     """`path` as given, and as file systems and tools read it, which trim its parts or split them at some signs."""
-    seen = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
-    plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")
-    parts = (_SEPARATOR.sub("/", each) for each in (plain, *_before_versions(plain)))
-    return path, *(_tidied(each) for each in (plain, _STREAM.sub("", plain), *parts))
+    visible = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
+    plain = unicodedata.normalize("NFKC", visible).replace("\\", "/")
+    parts = (_SEPARATOR.sub("/", spelling) for spelling in (plain, *_before_versions(plain)))
+    return path, *(_tidied(spelling) for spelling in (plain, _STREAM.sub("", plain), *parts))
 
 
 def _before_versions(path: str) -> Iterator[str]:
     """What stands before each separator. Package managers put `@1.2` behind the names of folders: `token@1.2/a.js`."""
-    for match in islice(_VERSION.finditer(path), _MOST_VERSIONS):
-        before = path[: match.start()]
-        if match[0] != "@" or "/" not in path[match.end() :] or "." in before.rpartition("/")[2]:
-            yield before
+    for match in islice(_VERSION.finditer(path), _MAX_VERSIONS):
+        head = path[: match.start()]
+        if match[0] != "@" or "/" not in path[match.end() :] or "." in head.rpartition("/")[2]:
+            yield head
 
 
 def _tidied(path: str) -> str:
@@ -216,11 +216,11 @@ def _tidied(path: str) -> str:
 
 def _originals_of(path: str) -> tuple[str, ...]:
     folder, slash, name = path.rpartition("/")
-    found = [name]
-    for each in found:  # which grows
-        new = [original for original in _shorter(each) if original and original not in found]
-        found += new[: _MOST_NAMES - len(found)]
-    return tuple(f"{folder}{slash}{original}" for original in found)
+    names = [name]
+    for copy in names:  # which grows
+        new = [original for original in _shorter(copy) if original and original not in names]
+        names += new[: _MAX_NAMES - len(names)]
+    return tuple(f"{folder}{slash}{original}" for original in names)
 
 
 def _shorter(name: str) -> Iterator[str]:
@@ -233,7 +233,7 @@ def _shorter(name: str) -> Iterator[str]:
         yield name[: copy.start()]
         if copy[0].startswith((".sw", ".un")):  # Vim has put a dot in front, unless there was one
             yield name[: copy.start()].removeprefix(".")
-    head = name[:_LONGEST_NAME]
+    head = name[:_MAX_NAME_CHARACTERS]
     for match in _APART.finditer(head):
         dot = head.rfind(".", match.end()) if match["keeps_extension"] else -1
         yield head[: match.start()] + (head[dot:] if dot >= 0 else "")
@@ -241,8 +241,8 @@ def _shorter(name: str) -> Iterator[str]:
 
 def _rule_of(path: str) -> str | None:
     folder, _, name = path.rpartition("/")
-    if place := _SECRET_FOLDER.match(path):
-        return f"everything in {place[1]}"
+    if match := _SECRET_FOLDER.match(path):
+        return f"everything in {match[1]}"
     if _SECRET_PATH.fullmatch(path):
         return _glob_of(_PATHS, path)
     if _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)) or _KEY_INSIDE.match(name):
@@ -252,7 +252,7 @@ def _rule_of(path: str) -> str | None:
     is_command = "." not in name and f"{folder}/".endswith(_COMMANDS)
     if _SECRET_FILE.fullmatch(name) and not is_command:
         return _glob_of(_FILES, name)
-    name = name.lstrip(".")[-_LONGEST_NAME:]
+    name = name.lstrip(".")[-_MAX_NAME_CHARACTERS:]
     if is_command or not _SECRET_WORD.fullmatch(name) or (_TOPIC.match(name) and not _ALWAYS.fullmatch(name)):
         return None
     return "words such as token, password or key in the name of a data file"
@@ -264,10 +264,10 @@ def _glob_of(globs: str, name: str) -> str | None:
 
 
 def is_secret(path: str, settings: Settings) -> bool:
-    return why_secret(path, settings) is not None
+    return secret_reason(path, settings) is not None
 
 
-def why_secret(path: str, settings: Settings) -> str | None:
+def secret_reason(path: str, settings: Settings) -> str | None:
     """The rule or the setting by which a file must not be read; None if it may be."""
     rule = secret_rule(path)
     if rule is not None and not matches(path, settings.allowed_secret_globs):

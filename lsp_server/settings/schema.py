@@ -14,9 +14,9 @@ PARTNER = "partner"
 """The `model` of a user whose only model is the partner."""
 OFF = "off"
 """The `nextEdit.model` of a user without one."""
-MOST_CANDIDATES = 8
+MAX_CANDIDATES = 8
 """The most candidates in one answer."""
-LONGEST_IDLE_S = 31_536_000
+MAX_IDLE_S = 31_536_000
 """A year: more is a mistake, and no clock can count to infinity."""
 
 
@@ -30,7 +30,7 @@ class PerTrigger(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How many answers to compute for each hole; an automatic suggestion gets one."""
 
-    invoked: Annotated[int, Meta(ge=1, le=MOST_CANDIDATES, description="For explicit requests.")] = 3
+    invoked: Annotated[int, Meta(ge=1, le=MAX_CANDIDATES, description="For explicit requests.")] = 3
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -139,7 +139,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     )
     idle_seconds: Annotated[
         float,
-        Meta(ge=1, le=LONGEST_IDLE_S, description="How long the worker keeps running without clients, in seconds."),
+        Meta(ge=1, le=MAX_IDLE_S, description="How long the worker keeps running without clients, in seconds."),
     ] = 600.0
     deadline_ms: Annotated[
         PerTrigger, Meta(description="Time limit for an answer, in ms. After that, the best one so far is used.")

@@ -38,22 +38,22 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
     """The edit model's worker; None if there is no edit model. Only the user can have named its server. For `auto` it
     reads the folders of pulled models.
     """
-    wanted = settings.next_edit
-    if wanted.model == OFF or (wanted.model == AUTO and not model_store.edit_models(wanted.kind)):
+    next_edit = settings.next_edit
+    if next_edit.model == OFF or (next_edit.model == AUTO and not model_store.edit_models(next_edit.kind)):
         return None
-    is_here = not address.is_url(wanted.model)
+    is_here = not address.is_url(next_edit.model)
     return WorkerOptions(
-        model=canonical_model(wanted.model),
+        model=canonical_model(next_edit.model),
         device=settings.device if is_here else None,
         dtype=settings.dtype if is_here else None,
         idle_s=settings.idle_seconds,
-        plain_http=wanted.plain_http and not is_here,
-        edits=edit_prompts.kind_of(wanted.kind, wanted.model) or wanted.kind,
+        plain_http=next_edit.plain_http and not is_here,
+        edits=edit_prompts.kind_of(next_edit.kind, next_edit.model) or next_edit.kind,
     )
 
 
 def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
-    """The partner's worker; if none is configured, its `problem_of` says so."""
+    """The partner's worker; if none is configured, its `options_problem` says so."""
     partner = settings.partner
     url = partner.url or ""
     return WorkerOptions(
@@ -76,15 +76,15 @@ def role_of(options: WorkerOptions) -> address.ServerRole:
     return address.EDITS if options.edits else address.PARTNER if options.partner else address.MODEL
 
 
-def problem_of(options: WorkerOptions) -> str:
-    """Why no worker can start with this model, and what to do; empty if it can."""
+def options_problem(options: WorkerOptions) -> str | None:
+    """Why no worker can start with this model, and what to do; None if it can."""
     if options.partner is not None and not address.is_url(options.model):
-        shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
-        return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
+        cause = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
+        return f"partner.url: {cause}; give the URL of a server that you run, such as http://localhost:8080"
     try:
         if is_remote(options):
             role = role_of(options)
-            return address.parse(options.model, role).refusal(plain_http=options.plain_http, role=role)
+            return address.parse(options.model, role).refusal(plain_http=options.plain_http, role=role) or None
         _resolved(options.model)
     except address.AddressError as error:
         return str(error)
@@ -92,12 +92,12 @@ def problem_of(options: WorkerOptions) -> str:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         what = "give a folder, or a name that `infill-ls models` shows"
         return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {what}"
-    return ""
+    return None
 
 
 def canonical_model(model: str) -> str:
-    """A model as every spelling of it comes out; unchanged if `problem_of` has something to say about it, or if it is a
-    name that no program here has a model of, yet.
+    """The one spelling of a model; unchanged if `options_problem` finds a problem, or if it is a name of which no
+    program here has a model, yet.
     """
     try:
         return address.parse(model).url if address.is_url(model) else _resolved(model)

@@ -65,8 +65,8 @@ class Sampler(Feature):
         self._turn = asyncio.Lock()
         self._client: WorkerClient | None = None
 
-    def shown(self, uri: str, shown: ShownEvent) -> None:
-        request = shown.record
+    def shown(self, uri: str, event: ShownEvent) -> None:
+        request = event.record
         settings = self._session.settings_of(uri)
         if (
             request is None
@@ -89,8 +89,8 @@ class Sampler(Feature):
         for oldest in list(self._samples)[:-_MAX_SAMPLES]:
             oldest.cancel()
 
-    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
-        if accepted.is_refined:  # by the other model itself
+    def accepted(self, uri: str, event: AcceptedEvent) -> None:
+        if event.is_refined:  # by the other model itself
             self.closed(uri)
 
     def saved(self, uri: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 
-from inference.remote.file_privacy import why_not_private
+from inference.remote.file_privacy import privacy_problem
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.settings.blocking_io import in_thread
 from lsp_server.worker.paths import APP, chosen_folder
@@ -132,7 +132,7 @@ def _connect(file: Path) -> "Iterator[sqlite3.Connection]":
 def _create_private_file(file: Path) -> None:
     """Creates the private folder and file if missing; refuses anything else in their place. Raises OSError."""
     file.parent.parent.mkdir(parents=True, exist_ok=True)
-    if trouble := why_not_private(file.parent, STATE_VARIABLE):
+    if trouble := privacy_problem(file.parent, STATE_VARIABLE):
         raise OSError(trouble)
     file.parent.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -221,18 +221,18 @@ class StatisticsFeature(Feature):
         self._answers: dict[str, tuple[str, str]] = {}
         """The trigger and the last outcome, if any, of each answer."""
 
-    def shown(self, uri: str, shown: ShownEvent) -> None:
-        if shown.id not in self._answers:
-            self._answers[shown.id] = shown.trigger, ""
-            self._count(uri, shown.trigger, SHOWN)
+    def shown(self, uri: str, event: ShownEvent) -> None:
+        if event.id not in self._answers:
+            self._answers[event.id] = event.trigger, ""
+            self._count(uri, event.trigger, SHOWN)
             if len(self._answers) > _MAX_TRACKED:
                 del self._answers[next(iter(self._answers))]
-        if shown.waited_ms is not None:
-            self._count(uri, shown.trigger, COMPUTED)
-            self._count(uri, shown.trigger, MS, round(shown.waited_ms))
+        if event.waited_ms is not None:
+            self._count(uri, event.trigger, COMPUTED)
+            self._count(uri, event.trigger, MS, round(event.waited_ms))
 
-    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
-        self._decide(uri, accepted.id, WHOLE if accepted.is_whole else PART)
+    def accepted(self, uri: str, event: AcceptedEvent) -> None:
+        self._decide(uri, event.id, WHOLE if event.is_whole else PART)
 
     def rejected(self, uri: str, answer_id: str) -> None:
         self._decide(uri, answer_id, REJECTED)

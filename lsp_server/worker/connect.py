@@ -34,8 +34,8 @@ from inference.messages import (
     decode_worker_message,
     frame,
 )
-from inference.remote.file_privacy import why_not_private
-from lsp_server.settings.worker_options import canonical_model, problem_of
+from inference.remote.file_privacy import privacy_problem
+from lsp_server.settings.worker_options import canonical_model, options_problem
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
@@ -104,7 +104,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
     refuses or the folder is unsafe.
     """
-    if trouble := why_not_private(paths.folder):
+    if trouble := privacy_problem(paths.folder):
         raise WorkerError(ErrorCode.INTERNAL, trouble)
     try:
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
@@ -229,7 +229,7 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """The command line of the worker of `options`, without the token, which the worker reads itself. Raises
     WorkerError if its model is invalid.
     """
-    if problem := problem_of(options):
+    if problem := options_problem(options):
         raise WorkerError(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
     words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
@@ -276,7 +276,7 @@ def require_folders(paths: WorkerPaths) -> None:
     except OSError as error:
         message = f"cannot make the folder {paths.folder}: {error.strerror}"
         raise WorkerError(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
-    if trouble := why_not_private(paths.folder):
+    if trouble := privacy_problem(paths.folder):
         raise WorkerError(ErrorCode.INTERNAL, trouble)
     with suppress(OSError):  # a worker also runs without a log
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

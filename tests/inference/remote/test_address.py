@@ -6,7 +6,7 @@ from inference.messages import WorkerOptions
 from inference.models.family import ModelError
 from inference.remote import address, server_backend
 from inference.remote.address import AddressError
-from lsp_server.settings.worker_options import problem_of
+from lsp_server.settings.worker_options import options_problem
 from tests.inference.remote.asking import arguments
 
 
@@ -85,4 +85,4 @@ async def test_a_partner_is_refused_by_its_own_settings() -> None:
             await server_backend.connect(arguments(url, partner="auto"), lambda *_: None)
         said = str(refused.value).replace("server-token.example", "")
         assert "partner" in said and not any(word in said for word in server)
-        assert problem_of(WorkerOptions(url, partner="auto")) == str(refused.value)
+        assert options_problem(WorkerOptions(url, partner="auto")) == str(refused.value)

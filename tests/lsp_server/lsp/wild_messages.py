@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from lsp_server.lsp.protocol import salvaged_id
+from lsp_server.lsp.protocol import salvage_id
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -122,7 +122,7 @@ def _owed_to(body: bytes) -> list[Any]:
     try:
         message = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return [salvaged_id(body)]
+        return [salvage_id(body)]
     return _reply_to(message)
 
 

@@ -24,9 +24,9 @@ def test_a_document_has_the_settings_of_its_folder(tmp_path: Path) -> None:
     a, b = folder(tmp_path, "a", 'marker = "@a"'), folder(tmp_path, "b", 'marker = "@b"')
     inner = folder(a, "inner", 'marker = "@inner"')
     configuration = started(a, b, inner)
-    markers = [configuration.of((path / "m.py").as_uri()).marker for path in (a, b, inner, tmp_path)]
+    markers = [configuration.for_uri((path / "m.py").as_uri()).marker for path in (a, b, inner, tmp_path)]
     assert markers == ["@a", "@b", "@inner", "???"]
-    assert configuration.of("untitled:Untitled-1").marker == "@a"
+    assert configuration.for_uri("untitled:Untitled-1").marker == "@a"
     assert configuration.files == [path / "infill-ls.toml" for path in (a, b, inner)]
 
 
@@ -37,14 +37,14 @@ def test_each_file_above_a_document_counts_and_secrets_add_up(tmp_path: Path) ->
     configuration = started(a)
     assert configuration.refresh([deep / "m.py"])
     assert not configuration.refresh([deep / "m.py"])
-    settings = [configuration.at(path / "m.py") for path in (a, sub, deep)]
+    settings = [configuration.at_path(path / "m.py") for path in (a, sub, deep)]
     assert [(one.marker, one.max_steps) for one in settings] == [("@a", None), ("@sub", 3), ("@deep", 3)]
     assert [one.secret_globs for one in settings] == [("x.py",), ("x.py", "y.py"), ("x.py", "y.py")]
     (problem,) = configuration.problems
     assert problem.startswith(f"{sub}/infill-ls.toml: model is ignored")
     (sub / "infill-ls.toml").unlink()
     assert configuration.refresh([deep / "m.py"])
-    assert configuration.at(deep / "m.py").secret_globs == ("x.py",)
+    assert configuration.at_path(deep / "m.py").secret_globs == ("x.py",)
 
 
 def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_files_above_a_repository_do_not_count(tmp_path: Path) -> None:
     (repository / ".git").mkdir()
     configuration = started(folder(repository, "part"))
     configuration.refresh([repository / "part" / "m.py"])
-    settings = configuration.at(repository / "part" / "m.py")
+    settings = configuration.at_path(repository / "part" / "m.py")
     assert (settings.marker, settings.max_steps) == ("???", 3)
 
 
@@ -103,7 +103,7 @@ def test_the_environment_beats_the_file_and_the_file_the_editor(tmp_path: Path) 
     options = {"maxSteps": 1, "debounceMs": 1, "candidates": {"invoked": 1}, "marker": "@1"}
     configuration = started(a, options=options, INFILL_LS_DEBOUNCE_MS="4")
     configuration.take_sent({"maxSteps": 2, "debounceMs": 2, "candidates": {"invoked": 2}})
-    settings = configuration.of((a / "m.py").as_uri())
+    settings = configuration.for_uri((a / "m.py").as_uri())
     assert (settings.debounce_ms, settings.max_steps, settings.candidates.invoked, settings.marker) == (4, 3, 2, "@1")
 
 
@@ -112,9 +112,9 @@ def test_what_the_editor_sends_for_a_folder_holds_there_alone(tmp_path: Path) ->
     configuration = started(a, b)
     configuration.take_sent({"marker": "@@"})
     configuration.take_sent({"marker": "@b"}, b.as_uri())
-    assert [configuration.of((path / "m.py").as_uri()).marker for path in (a, b)] == ["@@", "@b"]
+    assert [configuration.for_uri((path / "m.py").as_uri()).marker for path in (a, b)] == ["@@", "@b"]
     configuration.take_sent(None, b.as_uri())
-    assert configuration.of((b / "m.py").as_uri()).marker == "@@"
+    assert configuration.for_uri((b / "m.py").as_uri()).marker == "@@"
 
 
 def test_a_file_is_read_again_when_it_changes_comes_or_goes(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_folders_come_and_go(tmp_path: Path) -> None:
     configuration = started(a)
     assert configuration.problems == []
     configuration.change_folders([b.as_uri()], [a.as_uri()])
-    assert [configuration.of((path / "m.py").as_uri()).marker for path in (a, b)] == ["???", "@b"]
+    assert [configuration.for_uri((path / "m.py").as_uri()).marker for path in (a, b)] == ["???", "@b"]
     (problem,) = configuration.problems
     assert problem.startswith(str(b / "infill-ls.toml"))
 
@@ -188,7 +188,7 @@ def test_a_settings_file_may_be_anything_and_is_never_waited_for(tmp_path: Path)
 def test_a_folder_on_another_machine_has_no_file() -> None:
     folders = ["vscode-remote://host/p", "file://server/share", "nonsense"]
     configuration = Configuration({}, {}, {"marker": "@@"}, folders)
-    assert configuration.of("vscode-remote://host/p/a.py").marker == "@@"
+    assert configuration.for_uri("vscode-remote://host/p/a.py").marker == "@@"
     assert configuration.problems == []
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
-from lsp_server.settings.worker_options import is_remote, partner_options, problem_of, worker_options
+from lsp_server.settings.worker_options import is_remote, options_problem, partner_options, worker_options
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import command
 from lsp_server.worker.paths import paths_of
@@ -50,7 +50,9 @@ def test_partner_and_served_model_are_two_workers() -> None:
 def test_a_partner_that_cannot_be_one_is_named_by_its_setting(partner: PartnerSettings, words: str) -> None:
     options = worker_options(Settings(model="partner", partner=partner))
     assert is_remote(options)
-    assert "hush" not in problem_of(options)
-    assert not any(other in problem_of(options) for other in ("server.plainHttp", "SERVER", "model:", "--plain-http"))
+    assert "hush" not in options_problem(options)
+    assert not any(
+        other in options_problem(options) for other in ("server.plainHttp", "SERVER", "model:", "--plain-http")
+    )
     with pytest.raises(WorkerError, match=words):
         command(paths_of(options), options)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from inference.models import catalogue, model_store
-from inference.remote.file_privacy import why_not_private
+from inference.remote.file_privacy import privacy_problem
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
-from lsp_server.settings.worker_options import edit_model_options, problem_of, worker_options
+from lsp_server.settings.worker_options import edit_model_options, options_problem, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
@@ -81,15 +81,15 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "open").mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(tmp_path / "private")
-    assert why_not_private(tmp_path / "private") == ""
-    assert why_not_private(tmp_path / "missing") == ""
-    assert "chmod 700" in why_not_private(tmp_path / "open")
+    assert privacy_problem(tmp_path / "private") is None
+    assert privacy_problem(tmp_path / "missing") is None
+    assert "chmod 700" in privacy_problem(tmp_path / "open")
     for mode in (0o1777, 0o777, 0o1755):
         (tmp_path / "open").chmod(mode)
-        assert "chmod" not in why_not_private(tmp_path / "open"), "it is not ours alone to close"
-        assert FOLDER_VARIABLE in why_not_private(tmp_path / "open")
+        assert "chmod" not in privacy_problem(tmp_path / "open"), "it is not ours alone to close"
+        assert FOLDER_VARIABLE in privacy_problem(tmp_path / "open")
     (tmp_path / "file").touch(0o600)
-    assert why_not_private(tmp_path / "link") and why_not_private(tmp_path / "file")
+    assert privacy_problem(tmp_path / "link") and privacy_problem(tmp_path / "file")
 
 
 def test_only_a_chosen_folder_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch
     (tmp_path / "someone" / "coder:7b").write_text("another file")
     missing = chosen("someone/coder:7b")
     assert missing.model == "someone/coder:7b"
-    assert "Ollama has no model of this name here" in problem_of(missing)
+    assert "Ollama has no model of this name here" in options_problem(missing)
 
 
 def test_a_model_that_another_program_gets_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +196,6 @@ def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("url", ["http://gpu.example", "https://me:hush@gpu.example", "ftp://gpu.example"])
 def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     options = WorkerOptions(url)
-    assert problem_of(options) and "hush" not in problem_of(options)
-    with pytest.raises(WorkerError, match=re.escape(problem_of(options))):
+    assert options_problem(options) and "hush" not in options_problem(options)
+    with pytest.raises(WorkerError, match=re.escape(options_problem(options))):
         command(paths_of(options), options)
