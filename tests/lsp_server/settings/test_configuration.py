@@ -75,7 +75,7 @@ def test_a_path_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
     assert configuration.unreadable_reason(out_of_reach, "python") is None
     assert started().unreadable_reason(out_of_reach, "python") is None
     for found in (configuration, Configuration({}, {"INFILL_LS_MARKER": "@mine"}, around=[out_of_reach])):
-        assert found.at(out_of_reach).marker == "@mine"
+        assert found.at_path(out_of_reach).marker == "@mine"
 
 
 def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) 
 
 def test_a_folder_with_a_similar_name_is_another(tmp_path: Path) -> None:
     a = folder(tmp_path, "a", 'marker = "@a"')
-    assert started(a).of((folder(tmp_path, "ab") / "m.py").as_uri()).marker == "???"
-    assert started(a).of(f"{a.as_uri()}/../ab/m.py").marker == "???"
+    assert started(a).for_uri((folder(tmp_path, "ab") / "m.py").as_uri()).marker == "???"
+    assert started(a).for_uri(f"{a.as_uri()}/../ab/m.py").marker == "???"
 
 
 def test_the_environment_beats_the_file_and_the_file_the_editor(tmp_path: Path) -> None:
