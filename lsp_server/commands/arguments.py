@@ -57,10 +57,10 @@ def whole_number(least: int, most: int, text: str) -> int:
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
-    given = {name: value for name, value in vars(args).items() if name in KEYS and value is not None}
-    if given.get("model") == PARTNER:
-        given = {name.replace("server.", "partner."): value for name, value in given.items()}
-    return given
+    flags = {name: value for name, value in vars(args).items() if name in KEYS and value is not None}
+    if flags.get("model") == PARTNER:
+        flags = {name.replace("server.", "partner."): value for name, value in flags.items()}
+    return flags
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

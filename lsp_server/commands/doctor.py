@@ -98,8 +98,8 @@ def _edit_model(settings: Settings, tell: Tell) -> Iterator[Check]:
     if options := edit_model_options(settings):
         yield from _examine_worker(options, tell)
     elif settings.next_edit.model == AUTO:
-        found = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
-        yield Check("edit model", Grade.OK, f"{found} (see: infill-ls models)")
+        state = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
+        yield Check("edit model", Grade.OK, f"{state} (see: infill-ls models)")
 
 
 def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
@@ -133,12 +133,12 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
 
 def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     """Where text goes, and whose token goes with it."""
-    at = address.parse(options.model)
+    server = address.parse(options.model)
     goes = f"{name} text goes to".removeprefix("server ")
-    if at.is_encrypted or at.is_local:
-        yield Check(goes, Grade.OK, f"{at.url}, {'encrypted' if at.is_encrypted else 'on this machine'}")
+    if server.is_encrypted or server.is_local:
+        yield Check(goes, Grade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}")
     else:
-        risk = f"{at.url}, unencrypted: anyone on the network can read your code"
+        risk = f"{server.url}, unencrypted: anyone on the network can read your code"
         yield Check(goes, Grade.WARN, risk, "use https, or a tunnel")
     source = server_token.source(role=role_of(options)) if options.sends_token else ""
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")

@@ -114,11 +114,11 @@ def run(args: argparse.Namespace) -> int:
         say(error)
         refused = isinstance(error, WorkerError) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
-    found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
+    report = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
-    output.show(args, name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
-    if left := unfilled_message(texts, current):
-        say(left)
+    output.show(args, name, (old, text), report, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
+    if unfilled := unfilled_message(texts, current):
+        say(unfilled)
     if better:
         say(f"{_MAKES_DO}infill-ls models pull {better}")
     return 0
@@ -148,11 +148,11 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
 
 def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[holes.Span]:
     spans = []
-    for place in args.at:
-        span = holes.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
+    for position in args.at:
+        span = holes.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, position, args.file), marker)
         if span is None:
             advice = "choose the end of a word, of a line, or a missing body"
-            raise BadInputError(f"{args.file}: nothing to fill at {place}; {advice}")
+            raise BadInputError(f"{args.file}: nothing to fill at {position}; {advice}")
         spans.append(span)
     spans.sort(key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):

@@ -85,8 +85,8 @@ def _show(catalogue: dict[str, Any]) -> None:
     console.print(table)
     console.print()
     console.print(_FOOTNOTE, soft_wrap=True)
-    for number, source in enumerate(sources, 1):
-        console.print(f"[{number}] {source}", soft_wrap=True)
+    for index, source in enumerate(sources, 1):
+        console.print(f"[{index}] {source}", soft_wrap=True)
     console.print()
     if catalogue["found"]:
         console.print(_found(catalogue["found"]))
@@ -95,20 +95,22 @@ def _show(catalogue: dict[str, Any]) -> None:
     console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
 
 
-def _found(found: list[dict[str, Any]]) -> Table:
+def _found(downloads: list[dict[str, Any]]) -> Table:
     """The downloads of other programs, and how to use the usable ones."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
     for heading in ("name", "from", "size", "how to use it"):
         table.add_column(heading, overflow="fold")
-    for one in found:
-        use = one["problem"] or f'{"nextEdit.model" if one["edits"] else "model"} = "{setting_of(one)}"'
-        style = "" if one["fills"] or one["edits"] else "dim"
-        table.add_row(*map(printable, (one["name"], one["program"], size(one["bytes_"]), use)), style=style)
+    for download in downloads:
+        use = download["problem"] or f'{"nextEdit.model" if download["edits"] else "model"} = "{setting_of(download)}"'
+        style = "" if download["fills"] or download["edits"] else "dim"
+        table.add_row(
+            *map(printable, (download["name"], download["program"], size(download["bytes_"]), use)), style=style
+        )
     return table
 
 
 def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
-    told = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
+    note = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
     return (
         model["name"],
         model["about"],
@@ -116,7 +118,7 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         size(model["download_bytes"]) if model["download_bytes"] else "none",
         ", ".join(f"{dtype} {max(needed / 1e9, 0.1):.1f}" for dtype, needed in model["needed_bytes"].items()),
         model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
-        f"{model['percent']}{told} {model['protocol']} [{sources.index(model['source']) + 1}]"
+        f"{model['percent']}{note} {model['protocol']} [{sources.index(model['source']) + 1}]"
         if model["percent"]
         else "fills no holes"
         if model["edits"]

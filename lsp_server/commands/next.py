@@ -80,10 +80,10 @@ async def _edits_with_model(
         return await all_edits(now, old)
     with output.progress(now, (), args) as (on_status, _):
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
-            left = iter(range(_MOST_REWRITES if edit_model else MAX_OFFERS))
+            remaining = iter(range(_MOST_REWRITES if edit_model else MAX_OFFERS))
 
             async def propose(situation: Situation) -> Sequence[NextEdit]:
-                if next(left, None) is None:
+                if next(remaining, None) is None:
                     return ()
                 try:
                     await client.load()
@@ -109,16 +109,16 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
     HalfRenameError: a rename is made everywhere or not at all.
     """
     edits: list[dict[str, Any]] = []
-    earlier = [old]
+    old_texts = [old]
     cursor = minimal_change(old, now.text).start
     renames = unfinished_renames(now, old)
     while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text
         if not found and propose and len(edits) < MAX_OFFERS:
-            found = list(await propose(Situation(now, earlier, cursor)))
+            found = list(await propose(Situation(now, old_texts, cursor)))
         if not found:
             break
-        earlier.insert(0, text)
+        old_texts.insert(0, text)
         while offered := nearest(found, cursor):
             edits.append(_json(text, offered))
             change = offered.change(text)
@@ -132,6 +132,6 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
 
 def _json(text: str, edit: NextEdit) -> dict[str, Any]:
     lines = LineIndex(text)
-    places = (lines.position(at, Encoding.UTF16) for at in (edit.start, edit.end))
+    places = (lines.position(offset, Encoding.UTF16) for offset in (edit.start, edit.end))
     start, end = ({"line": line, "character": character} for line, character in places)
     return {"range": {"start": start, "end": end}, "text": edit.text}

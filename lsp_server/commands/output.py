@@ -86,17 +86,17 @@ def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: 
         return
     old, new = texts
     changed = diff(old, new, str(file)) if args.diff else new
-    shown = json.dumps(as_json, ensure_ascii=False) + "\n" if args.json else changed
+    output = json.dumps(as_json, ensure_ascii=False) + "\n" if args.json else changed
     sys.stdout.flush()
-    sys.stdout.buffer.write(shown.encode(errors="replace"))
+    sys.stdout.buffer.write(output.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 
 def diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
-    before, after = ([*StringIO(text, newline="\n")] for text in (old, new))  # only a newline ends a line of a patch
+    a, b = ([*StringIO(text, newline="\n")] for text in (old, new))  # only a newline ends a line of a patch
     inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path
-    lines = difflib.unified_diff(before, after, quoted(f"a/{inside}"), quoted(f"b/{inside}"))
+    lines = difflib.unified_diff(a, b, quoted(f"a/{inside}"), quoted(f"b/{inside}"))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -87,14 +87,14 @@ def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
     flags = given_settings(args)
-    wanted: ListenAddress | None = args.tcp or args.ws or args.http
+    host_port: ListenAddress | None = args.tcp or args.ws or args.http
 
     folders = [Path(os.path.realpath(folder)) for folder in args.allow_folder]
 
     def start(write: Write, is_user: bool) -> InfillProtocol:
         return InfillServer(flags, write, None if is_user else folders).protocol
 
-    if wanted is None:
+    if host_port is None:
         if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
             print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
         return asyncio.run(_serve_stdio(start))
@@ -102,15 +102,15 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
     try:
-        bound = wanted.resolved()
+        bound = host_port.resolved()
         if not bound.is_loopback and not args.allow_remote:
-            return _refuse(f"{wanted} is reachable from other machines; add --allow-remote to allow that")
+            return _refuse(f"{host_port} is reachable from other machines; add --allow-remote to allow that")
         secret = _token(is_needed=args.allow_remote and not args.any_user)
         sockets = _listening(bound)
     except ModelError as error:
         return _refuse(str(error))
     except OSError as error:
-        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
+        return _refuse(f"cannot listen at {host_port}: {os.strerror(error.errno or 0)}; choose another port or host")
     asyncio.run(_serve_http(args, sockets, secret) if args.http else _listen(args, sockets, start, secret))
     return 0
 
@@ -146,21 +146,21 @@ def _listening(address: ListenAddress) -> list[socket.socket]:
     return [first]
 
 
-def _announce(args: argparse.Namespace, scheme: str, at: ListenAddress, secret: str) -> None:
+def _announce(args: argparse.Namespace, scheme: str, host_port: ListenAddress, secret: str) -> None:
     """Says where the server listens, and what a client must send that is not certainly the user's."""
-    if not at.is_loopback:
-        say(_NOT_ENCRYPTED.format(at), "infill-ls serve")
+    if not host_port.is_loopback:
+        say(_NOT_ENCRYPTED.format(host_port), "infill-ls serve")
     if args.any_user:
-        say(_ANY_USER.format(at), "infill-ls serve")
-    print(f"infill-ls listens at {scheme}://{at}", flush=True)
+        say(_ANY_USER.format(host_port), "infill-ls serve")
+    print(f"infill-ls listens at {scheme}://{host_port}", flush=True)
     if args.allow_remote:
         variable = ENDPOINT.token_variable
-        shown = f"${variable}" if server_token.source(role=ENDPOINT) == variable else secret
+        token = f"${variable}" if server_token.source(role=ENDPOINT) == variable else secret
         print("A client of another user, machine or container sends this token:")
         if scheme != "http":
-            print(f'"initializationOptions": {{"{TOKEN}": "{shown}"}}')
+            print(f'"initializationOptions": {{"{TOKEN}": "{token}"}}')
         if scheme != "tcp":
-            print(f"Authorization: Bearer {shown}")
+            print(f"Authorization: Bearer {token}")
         sys.stdout.flush()
 
 
@@ -190,13 +190,13 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
 
     settings = settings_of(args)
-    at = ListenAddress(*sockets[0].getsockname()[:2])
+    host_port = ListenAddress(*sockets[0].getsockname()[:2])
     is_compulsory = server_token.source(role=ENDPOINT) == ENDPOINT.token_variable
     access = Access(secret, is_compulsory=is_compulsory, any_user=args.any_user)
-    hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), at.host}
+    hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.middleware(access=access, hosts=hosts, origins=args.allow_origin)
-    _announce(args, "http", at, secret)
+    _announce(args, "http", host_port, secret)
     await app.serve(app.Endpoint(client, settings).app(middleware), sockets, access)
 
 

@@ -62,13 +62,13 @@ def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, n
     """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
     file = usage_file()
     try:
-        found = {name: statistics.select(file, query, args.days) for name, query in queries.items()}
+        results = {name: statistics.select(file, query, args.days) for name, query in queries.items()}
     except (sqlite3.Error, OSError) as error:
         say(statistics.storage_problem(file, error), f"infill-ls {args.command}")
         return EXIT_FAILED
-    rows = [row for several in found.values() for row in several]
+    rows = [row for result in results.values() for row in result]
     if args.json:
-        print(json.dumps({"file": str(file), "days": args.days, **found}))
+        print(json.dumps({"file": str(file), "days": args.days, **results}))
     else:
         _show(rows) if rows else print(nothing)
         print(note.format(file=printable(file)))
@@ -78,8 +78,8 @@ def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, n
 def _show(rows: Sequence[Mapping[str, object]]) -> None:
     """The rows as a table, whose first column needs no heading."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, heading in enumerate(rows[0]):
-        table.add_column(heading if at else "", justify="right" if at else "left")
+    for index, heading in enumerate(rows[0]):
+        table.add_column(heading if index else "", justify="right" if index else "left")
     for row in rows:
         table.add_row(*("-" if value is None else printable(value) for value in row.values()))
     Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120).print(table)

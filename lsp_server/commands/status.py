@@ -25,24 +25,24 @@ def run(args: argparse.Namespace) -> int:
     if problem := privacy_problem(runtime_folder()):
         say(problem, "infill-ls status")
         return EXIT_SILENT
-    found = asyncio.run(survey("infill-ls status"))
+    workers = asyncio.run(survey("infill-ls status"))
     if args.json:
-        print(json.dumps(survey_as_json(found)))
+        print(json.dumps(survey_as_json(workers)))
     else:
-        _show(found)
-    if found.silent:
+        _show(workers)
+    if workers.silent:
         return EXIT_SILENT
-    return 0 if found.running else EXIT_NONE
+    return 0 if workers.running else EXIT_NONE
 
 
-def _show(found: Survey) -> None:
+def _show(workers: Survey) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    if not (found.running or found.silent):
+    if not (workers.running or workers.silent):
         console.print("No worker is running; the first request starts one.")
-    for worker in found.running:
+    for worker in workers.running:
         state = worker.status.state.value
         console.print(state, style=_STYLES.get(state, "yellow"), end=": ")
         console.print(printable(describe_status(worker.status)), markup=False)
-    for silent in found.silent:
+    for silent in workers.silent:
         console.print("silent", style="red", end=": ")
         console.print(printable(silent), markup=False)

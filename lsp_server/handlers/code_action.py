@@ -79,20 +79,20 @@ class ActionResult:
 
 
 async def perform(
-    session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
+    session: Session, request: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
 ) -> ActionResult:
     """Carries out an action on the text as it is now. Shows progress under `token`. Raises ActionNotDoneError."""
-    uri = asked.uri
-    if why := session.disabled_reason(uri):
-        raise ActionNotDoneError(f"cannot fill: {why}")
+    uri = request.uri
+    if reason := session.disabled_reason(uri):
+        raise ActionNotDoneError(f"cannot fill: {reason}")
     settings = session.settings_of(uri)
     budget = FillBudget.from_settings(settings, invoked=True)
     snapshot = await session.parsed(session.documents[uri])
-    if snapshot is None or asked.version not in (None, snapshot.version):
+    if snapshot is None or request.version not in (None, snapshot.version):
         raise ActionNotDoneError(STALE)
-    start, end = offsets_of(snapshot.lines, asked.range, session.client_capabilities.encoding)
+    start, end = offsets_of(snapshot.lines, request.range, session.client_capabilities.encoding)
     holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
-    action = Action(kind, start, end, holes, asked.strength, asked.instruction)
+    action = Action(kind, start, end, holes, request.strength, request.instruction)
     session.mark_used(uri)
     try:
         texts, took_ms = await session.editor.showing_progress(
@@ -137,7 +137,7 @@ async def _texts(
     if context is None:
         raise ActionNotDoneError(f"cannot fill: {await session.disabled_reason_now(snapshot.uri)}")
     sent_s = time.monotonic()
-    found = await action.fill(
+    result = await action.fill(
         worker,
         snapshot,
         budget.from_now() if is_refined else budget,  # measured by the partner
@@ -145,7 +145,7 @@ async def _texts(
         on_draft=on_draft,
         context=context,
     )
-    return found.texts, (time.monotonic() - sent_s) * 1000
+    return result.texts, (time.monotonic() - sent_s) * 1000
 
 
 def _on_draft(
@@ -237,20 +237,20 @@ def _available(
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    found = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
-    found += refinements(snapshot, marker, start, end, partner) if partner else []
-    return distinct([action for action in found if _wanted(params.context.only, lsp_kind(action))])
+    actions = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
+    actions += refinements(snapshot, marker, start, end, partner) if partner else []
+    return distinct([action for action in actions if _wanted(params.context.only, lsp_kind(action))])
 
 
 def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
-    answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
+    diagnostics = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
-    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None, tags=tags)
+    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=diagnostics or None, tags=tags)
     range_ = range_of(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
-    more = {"strength": action.requested, "instruction": action.instruction}
-    argument |= {name: value for name, value in more.items() if value not in (None, "")}
+    options = {"strength": action.requested, "instruction": action.instruction}
+    argument |= {name: value for name, value in options.items() if value not in (None, "")}
     if session.client_capabilities.lazy_code_actions:
         offered.data = {**argument, "kind": action.kind.value}
     else:
@@ -260,22 +260,24 @@ def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.C
 
 def _wanted(only: Only, kind: str) -> bool:
     """Whether the client asked for `kind`: kinds are prefixes, `refactor` asks for `refactor.rewrite.infill` too."""
-    return only is None or any(wanted in ("", kind) or kind.startswith(wanted + ".") for wanted in only)
+    return only is None or any(requested in ("", kind) or kind.startswith(requested + ".") for requested in only)
 
 
 def _any_wanted(only: Only) -> bool:
     """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to do."""
     ours = (FILL_KIND, REPAIR_KIND)
-    return any(_wanted(only, kind) for kind in ours) or any(wanted.startswith(f"{FILL_KIND}.") for wanted in only or ())
+    return any(_wanted(only, kind) for kind in ours) or any(
+        requested.startswith(f"{FILL_KIND}.") for requested in only or ()
+    )
 
 
 async def code_action_resolve(session: Session, action: CodeAction) -> CodeAction:
     """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
-    asked: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
+    request: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
     try:
-        return attrs.evolve(action, edit=(await perform(session, asked, asked.kind, None)).edit)
+        return attrs.evolve(action, edit=(await perform(session, request, request.kind, None)).edit)
     except ActionCancelledError as cancelled:
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except ActionNotDoneError as reason:

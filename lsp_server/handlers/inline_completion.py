@@ -46,12 +46,12 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         wants_empty=capabilities.is_neovim,
     )
 
-    def listed(found: ShownSuggestions) -> InlineCompletionList:
+    def listed(suggestions: ShownSuggestions) -> InlineCompletionList:
         text = document.text
         offset = request.cursor.offset
-        around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-        line = around if capabilities.is_neovim else ()
-        items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in found]
+        line_parts = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+        line = line_parts if capabilities.is_neovim else ()
+        items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
         return InlineCompletionList(items=items)
 
     request.reply = listed
@@ -73,24 +73,25 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     session.mark_used(document.uri)
     settings = session.settings_of(document.uri)
     # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
-    asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
+    invoked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     request = InlineRequest(
         Cursor(offset),
         FillBudget.from_settings(settings, invoked=False),
         settings.marker,
-        floor=0.0 if asked else settings.confidence_floor,
-        pause_s=0.0 if asked else settings.debounce_ms / 1000,
+        floor=0.0 if invoked else settings.confidence_floor,
+        pause_s=0.0 if invoked else settings.debounce_ms / 1000,
     )
     version = document.version
 
-    def listed(found: ShownSuggestions) -> CompletionList:
+    def listed(suggestions: ShownSuggestions) -> CompletionList:
         """Always incomplete: each typed character may bring other suggestions."""
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
-        numbered = enumerate(found)
+        numbered = enumerate(suggestions)
         items = [
-            list_item(document, offset, number, each, session.client_capabilities.encoding) for number, each in numbered
+            list_item(document, offset, index, suggestion, session.client_capabilities.encoding)
+            for index, suggestion in numbered
         ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 

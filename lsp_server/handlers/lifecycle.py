@@ -75,8 +75,8 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
 def _folders(params: Mapping[str, Any]) -> list[str]:
     """The URIs of the workspace folders; older clients have one root instead."""
     listed = params.get("workspaceFolders")
-    found = [item.get("uri") for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
-    return [uri for uri in found or [params.get("rootUri")] if isinstance(uri, str)]
+    uris = [item.get("uri") for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    return [uri for uri in uris or [params.get("rootUri")] if isinstance(uri, str)]
 
 
 async def initialized(session: Session, _: types.InitializedParams) -> None:
@@ -104,6 +104,6 @@ async def leave(session: Session) -> None:
     try:
         async with asyncio.timeout(LIMIT_S):
             connections = (session.worker, session.partner, session.edit_model)
-            await asyncio.gather(*(each.close() for each in connections if each is not None))
+            await asyncio.gather(*(connection.close() for connection in connections if connection is not None))
     except TimeoutError:
         log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)

@@ -41,7 +41,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
     uri = params.text_document.uri
     document = session.documents.get(uri)
     off = session.disabled_reason(uri)
-    found = {
+    report = {
         "off": off,
         "grammar": document and grammar_of(document.language_id) is not None,
         "version": document and document.version,
@@ -49,8 +49,8 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
         offset = offset_of(snapshot.lines, params.position, session.client_capabilities.encoding)
-        found["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
-    return found
+        report["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
+    return report
 
 
 async def model_offer(session: Session, _: Any) -> dict[str, Any]:

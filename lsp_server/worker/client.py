@@ -216,9 +216,9 @@ class WorkerClient:
             connection = self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
         except NotListeningError:
             return None
-        before = connection.status
+        previous = connection.status
         connection.send(StatusRequest())
-        while connection.status is before:
+        while connection.status is previous:
             if connection.failure is not None:
                 raise WorkerError(connection.failure.code, str(connection.failure))
             await self._news()
@@ -242,9 +242,9 @@ class WorkerClient:
         if await self.status() is None or self._connection is None:
             return False
         connection = self._connection
-        before = connection.status
+        previous = connection.status
         connection.send(Shutdown(if_unused))
-        while if_unused and connection.status is before and connection.failure is None:
+        while if_unused and connection.status is previous and connection.failure is None:
             await self._news()
         if if_unused and connection.failure is None and connection.status.state is not WorkerState.STOPPING:
             return False
@@ -256,9 +256,9 @@ class WorkerClient:
         that, and loads it. Raises WorkerError.
         """
         connection = await self._connected()
-        before = connection.status.choices
+        previous = connection.status.choices
         connection.send(ChooseAgain())
-        while connection.failure is None and (connection.status.choices == before or connection.status.retired):
+        while connection.failure is None and (connection.status.choices == previous or connection.status.retired):
             await self._news()
         await self.load()
 
@@ -278,9 +278,9 @@ class WorkerClient:
         self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, patience_s: float = 0.0
     ) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
-        asked = asyncio.create_task(work)
+        task = asyncio.create_task(work)
         watch = asyncio.create_task(self._watch(patience_s))
-        both: set[asyncio.Task[Any]] = {asked, watch}
+        both: set[asyncio.Task[Any]] = {task, watch}
         try:
             timeout_s = deadline.remaining_ms / 1000 if deadline else None
             done, _ = await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -293,7 +293,7 @@ class WorkerClient:
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 raise TimeoutError
-            return asked.result() if asked in done else watch.result()
+            return task.result() if task in done else watch.result()
         finally:
             for task in both:
                 task.cancel()

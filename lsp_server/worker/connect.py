@@ -110,8 +110,8 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
             connection = WorkerLink(*await asyncio.open_unix_connection(paths.socket))
         else:
-            at = json.loads(paths.socket.read_bytes())
-            connection = WorkerLink(*await asyncio.open_connection("127.0.0.1", int(at["port"])), str(at["token"]))
+            data = json.loads(paths.socket.read_bytes())
+            connection = WorkerLink(*await asyncio.open_connection("127.0.0.1", int(data["port"])), str(data["token"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotListeningError(f"no worker listens at {paths.socket}") from error
     try:

@@ -129,8 +129,8 @@ def worker_processes() -> dict[Path, list[int]]:
 
 def pid_of(paths: WorkerPaths) -> int | None:
     """The oldest process started as the worker of `paths`, which may lead to another's; None if there is none."""
-    found = worker_processes()
-    pids = found.get(paths.socket) or found.get(Path(os.path.realpath(paths.socket))) or []
+    processes = worker_processes()
+    pids = processes.get(paths.socket) or processes.get(Path(os.path.realpath(paths.socket))) or []
     return pids[0] if pids else None
 
 
