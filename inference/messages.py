@@ -181,9 +181,10 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction` describes
     the fills the user wants; checkpoints without instructions ignore it. `quick` True: the user did not ask for it, so
     the engine tries less and answers sooner. `background` True: it runs only while the worker is otherwise idle, and
-    ends as cancelled when another request comes. `endpoint_client` names the client of an HTTP endpoint that the
-    request comes from; the endpoint asks for all of them over one connection, and they go behind editors. Empty: the
-    connection is the client.
+    ends as cancelled when another request comes. `prefill_only` True: it fills nothing and is done at once; the worker
+    prefills its prompt, in small pieces, while nobody waits. `endpoint_client` names the client of an HTTP endpoint
+    that the request comes from; the endpoint asks for all of them over one connection, and they go behind editors.
+    Empty: the connection is the client.
     """
 
     id: str
@@ -199,6 +200,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     instruction: str = ""
     quick: bool = False
     background: bool = False
+    prefill_only: bool = False
     endpoint_client: str = ""
 
 
@@ -332,7 +334,8 @@ class Status(_Message, frozen=True, tag="status"):
     `better` is the model of the catalogue that suits this machine, where the embedded one must do.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none. `choices` counts the
-    answers to `ChooseAgain`. `retired` True: another model is the choice for `auto` now, and another worker will have
+    answers to `ChooseAgain`. `ahead_tokens` were prefilled before they were asked for, and `ahead_hits` counts the
+    requests that this helped. `retired` True: another model is the choice for `auto` now, and another worker will have
     it. This one takes no new clients, serves those it has until they leave, and ends.
     """
 
@@ -363,6 +366,8 @@ class Status(_Message, frozen=True, tag="status"):
     prompt_token_ms: float = 0.0
     edits: EditKind | None = None
     choices: int = 0
+    ahead_tokens: int = 0
+    ahead_hits: int = 0
     retired: bool = False
 
 

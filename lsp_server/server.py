@@ -17,11 +17,14 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.inline_completion import (
     DID_ACCEPT,
     DID_REJECT,
+    DID_REST,
     DidAcceptParams,
     DidRejectParams,
+    DidRestParams,
     completion,
     did_accept,
     did_reject,
+    did_rest,
     inline_completion,
 )
 from lsp_server.handlers.inline_edit import (
@@ -34,6 +37,7 @@ from lsp_server.handlers.inline_edit import (
 from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
+from lsp_server.inline.read_ahead import ReadAhead
 from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.protocol import InfillProtocol, read_raw
@@ -88,6 +92,7 @@ METHODS: dict[str, Method] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(lambda session, params: session.editor.stop(params.token)),
     DID_ACCEPT: Method(did_accept, params=DidAcceptParams),
     DID_REJECT: Method(did_reject, params=DidRejectParams),
+    DID_REST: Method(did_rest, lambda: None, DidRestParams),
     types.NOTEBOOK_DOCUMENT_DID_OPEN: Method(documents.notebook_did_open),
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: Method(documents.notebook_did_change),
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: Method(documents.notebook_did_close),
@@ -112,6 +117,7 @@ def _add_features(session: Session) -> None:
         InlineService(session),
         ListService(session),
         NextEditService(session),
+        ReadAhead(session),
         ledger,
     ]
 

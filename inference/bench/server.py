@@ -124,6 +124,7 @@ class EchoEngine:
     model = "echo"
     device = "none"
     context_tokens = 0
+    prefills_next = False
 
     def __init__(self) -> None:
         self._numbers = count(1)

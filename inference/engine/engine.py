@@ -50,6 +50,21 @@ class Engine:
         """The same for reading a token."""
         return self._middle.prompt_token_ms if self._middle else 0.0
 
+    @property
+    def ahead_tokens(self) -> int:
+        """How many tokens were prefilled before a request asked for them."""
+        return self.loaded.family.ahead[0]
+
+    @property
+    def ahead_hits(self) -> int:
+        """How many requests used these."""
+        return self.loaded.family.ahead[1]
+
+    @property
+    def prefills_next(self) -> bool:
+        """Whether `prepare` prefills next."""
+        return self.loaded.family.prefills_next
+
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
         """The work on a request. Raises RequestError."""
         if self.edits:

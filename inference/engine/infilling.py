@@ -58,6 +58,10 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     def _run(self) -> Generator[DiffusionEvent | None, None, None]:
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
+        if self._request.prefill_only:
+            self._model.family.prefill_when_idle(self._planner.plan(*canvases.begin()).prefix_ids)
+            yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
+            return
         while not canvases.is_complete and not (canvases.done and self._is_late()):
             fills: list[RankedFill] = []
             group, previous = canvases.begin()

@@ -72,8 +72,24 @@ class ModelAdapter(Protocol):
     def open(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
+    def prefill_when_idle(self, ids: Sequence[int]) -> None:
+        """Has `run_idle_task` prefill a prefix that later requests are likely to share. Replaces the previous one."""
+        return
+
+    @property
+    def ahead(self) -> tuple[int, int]:
+        """How many tokens were prefilled so, and how many requests used them."""
+        return 0, 0
+
+    @property
+    def prefills_next(self) -> bool:
+        """Whether `run_idle_task` prefills next."""
+        return False
+
     def run_idle_task(self) -> bool:
-        """Runs one unit of idle-time work, such as prefilling or graph capture. Returns True if there may be more."""
+        """Runs one unit of idle-time work: some tokens of a prefix, or a graph capture. Returns True if there may be
+        more.
+        """
         return False
 
     @property
@@ -115,9 +131,6 @@ class FimAdapter(ModelAdapter, Protocol):
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         """The tokens cached after this whole prefix, which the model wrote there last; empty if there are none."""
-
-    def prefill_when_idle(self, ids: Sequence[int]) -> None:
-        """Has `run_idle_task` prefill a prefix that later requests are likely to share. Replaces the previous one."""
 
     token_ms: float
     """The recent duration of a pass that writes one token; 0: none yet."""

@@ -47,6 +47,8 @@ class CachedPrefix(Generic[_Entry]):
 class _Slot(Generic[_Entry]):
     entry: _Entry
     is_ahead: bool
+    is_hit: bool = False
+    """Whether a request has used what was prefilled ahead."""
     readers: list[CachedPrefix[_Entry]] = field(default_factory=list)
 
     def may_cut(self, length: int) -> bool:
@@ -65,6 +67,10 @@ class PrefixCache(Generic[_Entry]):
         self._empty = empty
         self._max_entries = max_entries
         self._min_entries = min_entries
+        self.ahead_tokens = 0
+        """How many tokens were prefilled ahead."""
+        self.ahead_hits = 0
+        """How often a request used these."""
         self._slots: list[_Slot[_Entry]] = []
         """The least recently used first."""
 
@@ -91,6 +97,10 @@ class PrefixCache(Generic[_Entry]):
             self._slots, key=lambda slot: (common_start(slot.entry.ids, ids), slot.is_ahead == ahead), default=None
         )
         common = 0 if best is None else common_start(best.entry.ids, ids)
+        self.ahead_tokens += (len(ids) - common) * ahead
+        if best is not None and best.is_ahead and not (ahead or best.is_hit) and _is_same(best.entry, common):
+            best.is_hit = True
+            self.ahead_hits += 1
         if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
             slot = best
             self._slots.remove(slot)

@@ -12,9 +12,9 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,10 @@ class EngineThread:
         self._engine: Engine | None = None
 
     def facts(self) -> dict[str, Any]:
-        names = ("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits")
+        names = (
+            *("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits"),
+            *("ahead_tokens", "ahead_hits"),
+        )
         known = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
         began = self._step_began
         return known | {"step_s": 0.0 if began is None else time.monotonic() - began}
@@ -159,7 +162,7 @@ class EngineThread:
                 cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
                 if work := cancelled or self._schedule.next():
                     return work
-                is_idle = not self._changed.wait(pause_s)
+                is_idle = engine.prefills_next or not self._changed.wait(pause_s)
             if is_idle and self._prepare(engine):  # not under the lock
                 pause_s = _NEXT_PAUSE_S
             elif is_idle:
@@ -169,7 +172,8 @@ class EngineThread:
     def _prepare(self, engine: "Engine") -> bool:
         """Whether there may be more to prepare. Raises DeviceLostError."""
         try:
-            return engine.prepare()
+            with _core_to_spare():
+                return engine.prepare()
         except Exception as error:
             _check_device(error)
             log.error("nothing is prepared for later requests: %s", describe(error))
@@ -208,6 +212,19 @@ class EngineThread:
         with self._changed:
             self._schedule.works.remove(work)
         self._tell(work.ended.set)
+
+
+@contextmanager
+def _core_to_spare() -> Iterator[None]:
+    """Leaves one core to the editor."""
+    import torch  # here and not above: importing it takes seconds
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads - 1))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _check_device(error: Exception) -> None:

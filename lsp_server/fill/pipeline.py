@@ -131,32 +131,8 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
     """
-    segments = holes.segments(
-        snapshot.text,
-        spans,
-        snapshot.before,
-        snapshot.after,
-        marker=marker,
-        strength=options.strength,
-        drafts=options.drafts,
-        max_tokens=budget.max_tokens,
-    )
-    segments = _add_syntax(segments, snapshot, spans, marker)
-    request = InfillRequest(
-        id=request_id,
-        segments=tuple(_as_models_read(segment, snapshot.text, quick=budget.quick) for segment in segments),
-        language=snapshot.language_id,
-        path=path_of(snapshot.uri).rpartition("/")[2],
-        context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
-        candidates=budget.candidates,
-        max_steps=budget.max_steps,
-        quick=budget.quick,
-        background=budget.background,
-        endpoint_client=budget.endpoint_client,
-        instruction=options.instruction,
-        seed=options.seed,
-        drafts=on_draft is not None,
-    )
+    request = request_for(snapshot, spans, budget, options, context, marker)
+    request = replace(request, id=request_id, drafts=on_draft is not None)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
@@ -168,6 +144,42 @@ async def fill(
     drops = again.drops or result.drops
     unchanged = again.unchanged or result.unchanged
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
+
+
+def request_for(
+    snapshot: Snapshot,
+    spans: Sequence[holes.Span],
+    budget: FillBudget,
+    options: FillOptions = FROM_SCRATCH,
+    context: tuple[Snippet, ...] = (),
+    marker: str = "",
+) -> InfillRequest:
+    """The request to fill `spans`, without an id and a deadline."""
+    segments = holes.segments(
+        snapshot.text,
+        spans,
+        snapshot.before,
+        snapshot.after,
+        marker=marker,
+        strength=options.strength,
+        drafts=options.drafts,
+        max_tokens=budget.max_tokens,
+    )
+    segments = _add_syntax(segments, snapshot, spans, marker)
+    return InfillRequest(
+        id="",
+        segments=tuple(_as_models_read(segment, snapshot.text, quick=budget.quick) for segment in segments),
+        language=snapshot.language_id,
+        path=path_of(snapshot.uri).rpartition("/")[2],
+        context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
+        candidates=budget.candidates,
+        max_steps=budget.max_steps,
+        quick=budget.quick,
+        background=budget.background,
+        endpoint_client=budget.endpoint_client,
+        instruction=options.instruction,
+        seed=options.seed,
+    )
 
 
 def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:

@@ -33,6 +33,7 @@ from lsp_server.fill.pipeline import FillBudget, FillOptions, unfilled_message
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.holes import Span
+from lsp_server.inline.read_ahead import ReadAhead
 from lsp_server.lsp.capabilities import (
     COMMAND_PREFIX,
     FILL_KIND,
@@ -188,6 +189,8 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     offered = [_offer(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
+    if not session.client_capabilities.plugin:  # otherwise it tells where the cursor rests
+        session.feature(ReadAhead).rest(document, cursor)
     next_edit = await _next_edit(session, document, snapshot, cursor, only)
     return [*offered, *next_edit, *_download(session, params.context)]
 

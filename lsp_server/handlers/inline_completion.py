@@ -11,10 +11,11 @@ from msgspec import Meta, Struct
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
+from lsp_server.inline.read_ahead import ReadAhead
 from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.draft_notifications import DraftSender
-from lsp_server.lsp.protocol import RawDocument
+from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 from lsp_server.settings.schema import Settings
@@ -22,6 +23,7 @@ from lsp_server.syntax.lines import line_end, line_start
 
 DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
+DID_REST = "infill/didRest"
 TRIGGER_CHARACTERS = (".", "(", "=", ":")
 """Few: each opens the editor's list, with everything else in it."""
 
@@ -124,6 +126,18 @@ class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
     """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
 
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
+
+
+class DidRestParams(Struct, frozen=True, rename="camel"):
+    """Where the cursor has rested for a moment, in the focused document."""
+
+    text_document: RawDocument
+    position: RawPosition
+
+
+def did_rest(session: Session, params: DidRestParams, document: Document) -> None:
+    offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
+    session.feature(ReadAhead).rest(document, offset)
 
 
 def did_accept(session: Session, params: DidAcceptParams) -> None:

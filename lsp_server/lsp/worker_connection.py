@@ -27,7 +27,7 @@ END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 _SHOWN = (
     *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
-    *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "better"),
+    *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "better", "ahead_tokens", "ahead_hits"),
     *("server", "server_up_s", "server_problem"),
 )
 """The fields of `Status` to report, in camel case."""

@@ -159,6 +159,13 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     prefetch: Annotated[
         bool, Meta(description="Compute what follows an accepted suggestion before you ask for it.")
     ] = True
+    read_ahead: Annotated[
+        Literal["on", "off", "mains"],
+        Meta(
+            description="Have the model read the text where the cursor rests, so that the first suggestion comes "
+            "sooner. mains: not on battery. Sends nothing: it concerns local models alone."
+        ),
+    ] = "mains"
     next_edit: Annotated[NextEditSettings, Meta(description="Suggest the next edit after you change something.")] = (
         NextEditSettings()
     )

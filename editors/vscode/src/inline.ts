@@ -4,16 +4,24 @@ import type { LanguageClient, Middleware } from 'vscode-languageclient/node';
 import type { DraftView } from './draft_view';
 import { hasOwnList } from './own_list';
 import { isLeft, type Offered, takenBy } from './suggestion';
-import { DID_ACCEPT, DID_REJECT, type Draft } from './wire';
+import { DID_ACCEPT, DID_REJECT, DID_REST, type Draft } from './wire';
 
 type Items = vscode.InlineCompletionItem[] | vscode.InlineCompletionList | null | undefined;
 
 const CONTEXT = 'infill.suggesting';
 
+/** After this long in one place the cursor rests. */
+const REST_MS = 100;
+
 export class Inline implements vscode.Disposable {
   private asked: { uri: string; version: number } | undefined;
   private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
-  private readonly listener = vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event));
+  private resting: NodeJS.Timeout | undefined;
+  private readonly listeners = [
+    vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event)),
+    vscode.window.onDidChangeTextEditorSelection(() => this.onMove()),
+    vscode.window.onDidChangeActiveTextEditor(() => this.onMove()),
+  ];
 
   /** `onOffered` is called when a suggestion is shown; during a snooze none comes by itself. */
   constructor(
@@ -90,7 +98,20 @@ export class Inline implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.listener.dispose();
+    clearTimeout(this.resting);
+    this.listeners.forEach((listener) => listener.dispose());
+  }
+
+  /** The server reads the place where the cursor rests before anything is typed there. */
+  private onMove(): void {
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      const editor = vscode.window.activeTextEditor;
+      if (editor?.selection.isEmpty && !this.isSnoozed()) {
+        const { line, character } = editor.selection.active;
+        this.tell(DID_REST, editor.document, { position: { line, character } });
+      }
+    }, REST_MS);
   }
 
   private settle(asked: object): void {

@@ -7,6 +7,7 @@ export const MODEL_OFFER = 'infill/modelOffer';
 export const DRAFT = 'infill/draft';
 export const DID_ACCEPT = 'infill/didAccept';
 export const DID_REJECT = 'infill/didReject';
+export const DID_REST = 'infill/didRest';
 export const INLINE_EDIT = 'textDocument/copilotInlineEdit';
 export const DID_SHOW_INLINE_EDIT = 'textDocument/didShowInlineEdit';
 export const REFINED = 'infill/refined';

@@ -126,6 +126,11 @@ class FimRun(RequestRun[FimEvent]):
 
     def _run(self) -> Generator[FimEvent | None, None, None]:
         count = len(self._parts.holes)
+        if self._request.prefill_only:
+            branch, _ = self._begin(0, self._prompts.windows[0])
+            self._family.prefill_when_idle([*branch.prompt.ids, *branch.ids])
+            yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
+            return
         yield from self._fill_all()
         if count > 1 and self._is_complete():
             yield from self._rerank(self._region) if self._region else self._vary()

@@ -55,11 +55,13 @@ class EncodedPrefix:
     `reused` tokens were there before. It must be released.
     """
 
-    def __init__(self, network: DiffusionNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> None:
+    def __init__(
+        self, network: DiffusionNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, ahead: bool = False
+    ) -> None:
         self._network = network
         self._cache = cache
         self._ids = ids
-        self._cached = cache.acquire(ids)
+        self._cached = cache.acquire(ids, ahead=ahead)
         self._cached.is_growing = self._cached.length < len(ids)
         self._views: dict[int, PrefixView] = {}
         self.reused = self._cached.length

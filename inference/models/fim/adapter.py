@@ -46,7 +46,7 @@ class LlamaFimAdapter(FimAdapter):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prompts = prompt_cache(network)
+        self.prefixes = prompt_cache(network)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.tokens_in_vocabulary(special, checkpoint.name)
@@ -74,26 +74,34 @@ class LlamaFimAdapter(FimAdapter):
         )
 
     def open(self, prefix_ids: Sequence[int]) -> PromptHandle:
-        return PromptHandle(self.network, self.prompts, prefix_ids, self._passed)
+        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        return self.prompts.cached_tokens(ids[:-1])
+        return self.prefixes.cached_tokens(ids[:-1])
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
-        return self.prompts.tokens_after(ids)
+        return self.prefixes.tokens_after(ids)
 
     def prefill_when_idle(self, ids: Sequence[int]) -> None:
         self._ahead = list(ids)
 
+    @property
+    def ahead(self) -> tuple[int, int]:
+        return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
+
+    @property
+    def prefills_next(self) -> bool:
+        return self.cached_tokens(self._ahead) < len(self._ahead) - 1
+
     def run_idle_task(self) -> bool:
         """Reads some more tokens of what `prefill_when_idle` named."""
-        cached = self.cached_tokens(self._ahead)
-        ids = self._ahead
-        if cached < len(ids) - 1:
-            chunk = ids[: cached + _AHEAD_TOKENS]
-            with closing(PromptHandle(self.network, self.prompts, chunk, self._passed, ahead=True)) as context:
+        if self.prefills_next:
+            ids, self._ahead = self._ahead, []  # if it fails, it is not tried again
+            chunk = ids[: self.cached_tokens(ids) + _AHEAD_TOKENS]
+            with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
-        return self.cached_tokens(ids) < len(ids) - 1
+            self._ahead = ids
+        return self.prefills_next
 
     def fim_prompt(self, prefix: str, suffix: str) -> list[int]:
         return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix))]

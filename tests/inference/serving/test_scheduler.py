@@ -145,6 +145,8 @@ ERRORS: dict[str, tuple[Exception, ErrorCode]] = {
 class ScriptedEngine:
     """Fails each request in its second step as its id says; one that is "endless" goes on until it is closed."""
 
+    prefills_next = False
+
     def __init__(self) -> None:
         self.running = 0
         self.most = 0

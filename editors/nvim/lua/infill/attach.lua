@@ -162,6 +162,27 @@ function M.snooze(minutes)
   apply_everywhere()
 end
 
+--- After this long in one place the cursor rests.
+local rest_ms = 100
+
+--- From now on, tell the server where the cursor rests: it reads that place before anything is typed there.
+---@param group integer the group of autocommands
+local function watch_cursor(group)
+  local timer = assert(vim.uv.new_timer())
+  local function rest()
+    local client = vim.lsp.get_clients({ bufnr = 0, name = require('infill').name })[1]
+    if client and not snooze then
+      client:notify('infill/didRest', vim.lsp.util.make_position_params(0, client.offset_encoding))
+    end
+  end
+  vim.api.nvim_create_autocmd({ 'BufEnter', 'CursorMoved', 'CursorMovedI' }, {
+    group = group,
+    callback = function()
+      timer:start(rest_ms, 0, vim.schedule_wrap(rest))
+    end,
+  })
+end
+
 --- Start the server for every buffer it is meant for, now and later.
 ---@param options infill.Resolved
 function M.start(options)
@@ -189,6 +210,7 @@ function M.start(options)
       end
     end,
   })
+  watch_cursor(group)
   require('infill.colors').define(group)
   require('infill.accept').watch(group)
   require('infill.drafts').watch(group)

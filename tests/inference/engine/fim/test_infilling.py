@@ -13,7 +13,7 @@ from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.fim.decode import Decoder
 from inference.engine.fim.infilling import Region
 from inference.engine.fim.prompt import PromptBuilder
-from inference.messages import Hole, HoleKind, Outcome, Text
+from inference.messages import Done, Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
 
 SEGMENTS = (BEFORE, line(), AFTER)
@@ -242,3 +242,17 @@ def test_the_rest_of_the_file_is_read_ahead_while_idle(middle: Engine) -> None:
     answer = slow_fill(middle, typed, line(), "\n" + "".join(lines[90:])).done.stats
     assert answer.prefix_tokens > 500
     assert answer.prefix_tokens - answer.reused_tokens < 40, "all that precedes was known"
+
+
+def test_a_prompt_is_prefilled_ahead_and_nothing_written(middle: Engine) -> None:
+    before = LONG[:4_000] + "value_x = "
+    ahead = [event for event in middle.infill(request(before, line(), AFTER, quick=True, prefill_only=True)) if event]
+    assert [type(event) for event in ahead] == [Done] and middle.prefills_next
+    hits = middle.ahead_hits
+    while middle.prefills_next:
+        middle.prepare()
+    stats = fill(middle, before + "7", line(), AFTER, quick=True).done.stats
+    assert stats.prefix_tokens > 500 and stats.prefix_tokens - stats.reused_tokens < 20
+    assert middle.ahead_hits == hits + 1
+    fill(middle, before + "72", line(), AFTER, quick=True)
+    assert middle.ahead_hits == hits + 1, "each place counts once"

@@ -1,0 +1,86 @@
+"""Has the worker read the prompt where the cursor rests, so that the first suggestion there comes sooner.
+
+The worker reads it in small pieces while nobody waits, and writes nothing. Only a local, loaded model is asked.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import psutil
+from msgspec.structs import replace
+
+from lsp_server.context.retrieval import TYPING_MS
+from lsp_server.documents.change import TextChange
+from lsp_server.documents.document import Document
+from lsp_server.features import Feature
+from lsp_server.fill.pipeline import FillBudget, request_for
+from lsp_server.inline.anchor import Cursor
+from lsp_server.inline.request import hole_for
+from lsp_server.settings.schema import Settings
+from lsp_server.syntax.lines import line_start
+from lsp_server.worker import WorkerError
+
+if TYPE_CHECKING:
+    from lsp_server.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class ReadAhead(Feature):
+    """Reads ahead once per line and version of a document, for the place where the cursor rested last."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._place: tuple[str, int, int] | None = None
+        """The document, its version, and the start of the line that was read last."""
+        self._task: asyncio.Task[None] | None = None
+
+    def rest(self, document: Document, offset: int) -> None:
+        """The cursor rests at `offset`."""
+        place = document.uri, document.version, line_start(document.text, offset)
+        client = self._session.worker.client
+        is_local = client.last_status is not None and not client.last_status.server
+        if place == self._place or not (client.has_model and is_local and not self._session.is_computing):
+            return
+        settings = self._session.settings_of(document.uri)
+        if _is_allowed(settings):
+            self._stop()
+            self._place = place
+            self._task = asyncio.create_task(self._read(document, offset, settings))
+
+    def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
+        self._stop()
+
+    def closed(self, uri: str) -> None:
+        self._stop()
+
+    async def ended(self) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _read(self, document: Document, offset: int, settings: Settings) -> None:
+        snapshot = await self._session.parsed(document)
+        hole = hole_for(snapshot, Cursor(offset), settings.marker) if snapshot else None
+        if snapshot is None or hole is None:
+            return
+        client = self._session.worker.client
+        context = await self._session.context_for(snapshot, hole.start, client.last_status, TYPING_MS)
+        if context is None:
+            return
+        budget = FillBudget.from_settings(settings, invoked=False)
+        request = request_for(snapshot, [hole], budget, context=context, marker=settings.marker)
+        try:
+            await client.request(replace(request, background=True, prefill_only=True))
+        except WorkerError as failure:
+            log.info("nothing is read ahead: %s", failure)
+
+
+def _is_allowed(settings: Settings) -> bool:
+    """Whether the user wants it now."""
+    battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
+    return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))
