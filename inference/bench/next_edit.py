@@ -115,12 +115,13 @@ def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
         first, same = common_ends(text, edited)
         editor.replace(uri, first, len(text) - same, edited[first : len(edited) - same])
     offers: list[bool] = []
-
-    def is_wanted(before: str, after: str) -> bool:
-        offers.append(is_exact(before, after, finished))
-        return offers[-1] and not case.is_quiet
-
-    editor.take_offers(uri, _end_of_edit(case), len(case.changes) + _MORE_OFFERS, is_wanted)
+    cursor = _end_of_edit(case)
+    while len(offers) < len(case.changes) + _MORE_OFFERS and (offer := editor.next_edit(uri, cursor)):
+        text = editor.texts[uri]
+        offers.append(is_exact(text, offer.applied(text), finished))
+        if case.is_quiet or not offers[-1]:
+            break
+        cursor = editor.take(uri, offer)
     editor.close_all()
     marks = "".join("+" if exact else "-" for exact in offers) or "."
     needed = max(0, len(case.changes) - 1)

@@ -8,8 +8,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,31 @@ def server_environment(runtime: Path) -> dict[str, str]:
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
+@dataclass(frozen=True)
+class Offer:
+    """A next edit, or ghost text: `text` for [start, end) of a document; `accept` is the command to run then."""
+
+    start: int
+    end: int
+    text: str
+    accept: dict[str, Any]
+
+    def applied(self, text: str) -> str:
+        return text[: self.start] + self.text + text[self.end :]
+
+
 class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
     """One server process. Use it in a `with` statement; leaving it ends the process.
 
     `texts` are its documents by their URIs, as `open` and `replace` have left them.
     """
 
-    def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
-        """`options` are its settings and `folders` the URIs of its workspace folders."""
+    def __init__(
+        self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = (), log_level: str = "warning"
+    ) -> None:
+        """`options` are its settings and `folders` the URIs of its workspace folders; its log goes to our stderr."""
         environment = server_environment(runtime)
-        command = [*SERVER, "serve", "--stdio"]
+        command = [*SERVER, "serve", "--stdio", "--log-level", log_level]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._last_id = 0
         self.texts: dict[str, str] = {}
@@ -71,28 +87,31 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
         self.texts[uri] = text[:start] + new + text[end:]
 
-    def take_offers(
-        self, uri: str, cursor: int, max_offers: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
-    ) -> None:
-        """Takes the next edits offered at the cursor of a document, and where the last one ends, and so on.
+    def next_edit(self, uri: str, cursor: int) -> Offer | None:
+        """The next edit offered at the cursor of a document, if there is one."""
+        items = self._request_at("textDocument/copilotInlineEdit", uri, position_of(self.texts[uri], cursor))["edits"]
+        return self._offer(uri, items[0], items[0]["text"]) if items else None
 
-        Ends if there is none, or it is not wanted, by the texts without and with it.
-        """
-        for _ in range(max_offers):
-            text = self.texts[uri]
-            document = {"uri": uri, "version": self._versions[uri]}
-            params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
-            edits = self.request("textDocument/copilotInlineEdit", params)["edits"]
-            if not edits:
-                break
-            start, end = (offset_of(text, **edits[0]["range"][side]) for side in ("start", "end"))
-            new = edits[0]["text"]
-            if not is_wanted(text, text[:start] + new + text[end:]):
-                break
-            self.replace(uri, start, end, new)
-            cursor = start + len(new)
-            accept = edits[0]["command"]
-            self.request("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
+    def ghost_text(self, uri: str, cursor: int, *, invoked: bool = False) -> Offer | None:
+        """The first inline completion at the cursor of a document, if there is one; `invoked`: the user asks for it."""
+        items = self._inline_completions(uri, position_of(self.texts[uri], cursor), invoked=invoked)
+        return self._offer(uri, items[0], items[0]["insertText"]) if items else None
+
+    def take(self, uri: str, offer: Offer) -> int:
+        """Accepts an offer for the current text of a document; where it ends."""
+        self.replace(uri, offer.start, offer.end, offer.text)
+        self.request("workspace/executeCommand", offer.accept)
+        return offer.start + len(offer.text)
+
+    def status_at(self, uri: str, cursor: int) -> dict[str, Any]:
+        """What the server says about itself and a place in a document."""
+        params = {"textDocument": {"uri": uri}, "position": position_of(self.texts[uri], cursor)}
+        status: dict[str, Any] = self.request("infill/status", params)
+        return status
+
+    def _offer(self, uri: str, item: dict[str, Any], text: str) -> Offer:
+        start, end = (offset_of(self.texts[uri], **item["range"][side]) for side in ("start", "end"))
+        return Offer(start, end, text, {name: item["command"][name] for name in ("command", "arguments")})
 
     def _change(self, uri: str, lsp_range: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1
@@ -105,13 +124,16 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
 
         A completion also includes the text before the cursor from its start column on.
         """
-        params = {
-            "textDocument": {"uri": URI},
-            "position": {"line": line, "character": character},
-            "context": {"triggerKind": 2},
-        }
-        items = self.request("textDocument/inlineCompletion", params)["items"]
+        items = self._inline_completions(URI, {"line": line, "character": character})
         return items[0]["insertText"][character - items[0]["range"]["start"]["character"] :] if items else ""
+
+    def _inline_completions(self, uri: str, position: dict[str, int], *, invoked: bool = False) -> Any:
+        return self._request_at("textDocument/inlineCompletion", uri, position, 1 if invoked else 2)["items"]
+
+    def _request_at(self, method: str, uri: str, position: dict[str, int], trigger_kind: int = 2) -> Any:
+        document = {"uri": uri, "version": self._versions[uri]}
+        context = {"triggerKind": trigger_kind}
+        return self.request(method, {"textDocument": document, "position": position, "context": context})
 
     def no_op(self) -> None:
         """Sends a request that the server refuses without doing anything, and waits for the answer."""

@@ -379,6 +379,9 @@ class InlineService(Feature):
             if not suggestions and joined and computation.is_amended:
                 self._begin(state, request)
                 continue
+            if not suggestions:
+                reason = "the model is unsure" if filled.candidates else filled.why_empty(request.budget)
+                log.debug("no inline completion: %s", reason)
             self._show(state, suggestions, request, None if used else computation)
             request.answer(suggestions)
             used = used or bool(suggestions)

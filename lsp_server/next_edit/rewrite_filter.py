@@ -6,6 +6,7 @@ Without any recent edit nothing has stopped fitting, so only what is incomplete 
 or broken syntax.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
 
+log = logging.getLogger(__name__)
 WHY = "the model expects it after your last edits"
 _MAX_UNITS = 40
 """A rewrite with more is another text."""
@@ -155,15 +157,28 @@ class _RewriteFilter:
 
     def is_wanted(self, edit: NextEdit) -> bool:
         """Whether to offer the edit."""
+        reason = self._drop_reason(edit)
+        if reason:
+            line = self.source.text.count("\n", 0, edit.start) + 1
+            log.debug("an edit of the model in line %d is dropped: it %s", line, reason)
+        return not reason
+
+    def _drop_reason(self, edit: NextEdit) -> str:
+        """What the edit does that makes it no offer; empty if it is one."""
         removed = self.source.text[edit.start : edit.end]
-        if "".join(removed.split()) == "".join(edit.text.split()) or self._is_repetition(edit):
-            return False
+        if "".join(removed.split()) == "".join(edit.text.split()):
+            return "changes white space alone"
+        if self._is_repetition(edit):
+            return "repeats the lines beside it"
         errors = self.judge.errors_after([edit])
         if errors is not None and errors < self.judge.errors:
-            return True
+            return ""
         if not self.situation.earlier:
-            return bool(self.situation.others) or self._completes(edit, removed)
-        return not self.judge.undoes(edit) and not self._deletes_new(edit, removed)
+            completes = self.situation.others or self._completes(edit, removed)
+            return "" if completes else "follows from no change and completes nothing at the cursor"
+        if self.judge.undoes(edit):
+            return "undoes the last changes"
+        return "deletes what was just written" if self._deletes_new(edit, removed) else ""
 
     def _is_repetition(self, edit: NextEdit) -> bool:
         """Whether lines are inserted once more beside the same lines."""

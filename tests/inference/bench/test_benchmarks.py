@@ -23,7 +23,8 @@ from tests.inference.bench.conftest import Measured
 from tests.workers import PATIENCE_S
 
 COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
-SCENARIOS = Path(__file__).parents[2] / "data" / "edit_models"
+DATA = Path(__file__).parents[2] / "data"
+SCENARIOS = DATA / "edit_models"
 
 
 def test_each_kind_of_keystroke_is_measured() -> None:
@@ -53,16 +54,62 @@ def test_a_case_that_needs_edits_and_a_quiet_one_are_played(measured: Measured) 
     assert found["false_offers"] in (0, 1)
 
 
-@pytest.mark.parametrize(("model", "is_quiet"), [("zeta-2", 1.0), ("zeta", 0.5), ("sweep-next-edit-1.5B", 0.5)])
-def test_offers_are_as_good_as_the_rewrites(model: str, is_quiet: float, measured: Measured) -> None:
-    """Recorded answers of edit models."""
-    recorded = SCENARIOS / "recorded.jsonl"
-    found = measured("edit-models", "--scenarios", SCENARIOS, "--recorded", recorded, "--model", model)
-    assert found["raw_score"] > 0.7 and found["score"] >= found["raw_score"]
-    assert (found["quiet"], found["raw_quiet"]) == (1.0, is_quiet)
+@pytest.mark.parametrize("model", ["zeta-2", "zeta", "sweep-next-edit-1.5B"])
+def test_recorded_rewrites_are_offered_where_wanted(model: str, measured: Measured) -> None:
+    found = measured("scenarios", SCENARIOS, "--recorded", SCENARIOS / "recorded.jsonl", "--edit-model", model)
+    assert (found["edits"], found["silent"], found["quiet"], found["shown"]) == (3, 4, 1.0, 1.0)
+    assert found["score"] == found["delta_chrf"] > 0.9
 
 
-DATA = Path(__file__).parents[2] / "data"
+RENAME = """\
+The user renamed a function.
+language: python
+file: areas.py
+row: 1
+col: 13
+-- buffer.txt --
+def area_of_box(w, h):
+    return w * h
+
+
+print(area(2, 3))
+-- history --
+<|file|> areas.py
+<|old|>
+def area(w, h):
+<|new|>
+def area_of_box(w, h):
+-- expected --
+def area_of_box(w, h):
+    return w * h
+
+
+print(area_of_box(2, 3))
+"""
+
+
+def test_a_scenario_that_the_rules_solve_is_worth_one(tmp_path: Path, measured: Measured) -> None:
+    (tmp_path / "rename.txtar").write_text(RENAME)
+    found = measured("scenarios", tmp_path)
+    assert (found["edits"], found["silent"], found["delta_chrf"], found["score"]) == (1, 0, 1.0, 1.0)
+
+
+def test_what_is_offered_and_why_nothing_is_can_be_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """With a fill model that is as small as the test."""
+    (tmp_path / "rename.txtar").write_text(RENAME)
+    (tmp_path / "word.txtar").write_text("language: python\nfile: a.py\nrow: 1\ncol: 3\n-- buffer.txt --\nabcdef\n")
+    assert main(["scenarios", str(tmp_path), "--model", str(DATA / "fim"), "--verbose"]) == 0
+    output, shown = capfd.readouterr()
+    assert json.loads(output.splitlines()[-1])["quiet"] == 1.0
+    assert "offer: line 5, 'area' becomes 'area_of_box'" in shown
+    assert "no offer: the cursor is in the middle of a word" in shown
+
+
+def test_a_folder_without_scenarios_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenarios", str(tmp_path)]) == 2
+    assert "has no scenarios" in capsys.readouterr().err
+
+
 WORDS = ("passes", DATA / "tuning.jsonl.gz", "--model", DATA / "fim")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.bench.edit_models import Scenario
+from inference.bench.scenarios import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
 from inference.models.edit_prompts import MIN_CONFIDENCE, kind_of, prompt_for
 
