@@ -175,8 +175,7 @@ class Played:
 
     @property
     def delta(self) -> float:
-        wanted = self.scenario.expected or ""
-        return delta_chrf(self.scenario.text, self.text.rstrip("\n"), wanted) if self.offers else 0.0
+        return delta_chrf(self.scenario.text, self.text.rstrip("\n"), self.scenario.expected or "")
 
     def __str__(self) -> str:
         if self.scenario.expected is None:
