@@ -32,7 +32,7 @@ from typing import Any
 
 from inference.bench import BenchError, percentiles
 from inference.bench.next_edit import DEADLINES
-from inference.bench.server_editor import TIMEOUT_S, Offer, ScriptedEditor, offset_of
+from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor, ShownEdit, offset_of
 from inference.messages import Hunk
 from inference.models import edit_prompts
 from inference.models.catalogue import EMBEDDED
@@ -232,7 +232,7 @@ def _make_changes(editor: ScriptedEditor, scenario: Scenario, uri: str, cursor: 
         editor.replace(place, start, start + len(old), new)
 
 
-def _shown(editor: ScriptedEditor, uri: str, offer: Offer) -> str:
+def _shown(editor: ScriptedEditor, uri: str, offer: ShownEdit) -> str:
     text = editor.texts[uri]
     line = text.count("\n", 0, offer.start) + 1
     return f"line {line}, {text[offer.start : offer.end]!r} becomes {offer.text!r}"

@@ -27,7 +27,7 @@ def server_environment(runtime: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Offer:
+class ShownEdit:
     """A next edit, or ghost text: `text` for [start, end) of a document; `accept` is the command to run then."""
 
     start: int
@@ -87,17 +87,17 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
         self.texts[uri] = text[:start] + new + text[end:]
 
-    def next_edit(self, uri: str, cursor: int) -> Offer | None:
+    def next_edit(self, uri: str, cursor: int) -> ShownEdit | None:
         """The next edit offered at the cursor of a document, if there is one."""
         items = self._request_at("textDocument/copilotInlineEdit", uri, position_of(self.texts[uri], cursor))["edits"]
         return self._offer(uri, items[0], items[0]["text"]) if items else None
 
-    def ghost_text(self, uri: str, cursor: int, *, invoked: bool = False) -> Offer | None:
+    def ghost_text(self, uri: str, cursor: int, *, invoked: bool = False) -> ShownEdit | None:
         """The first inline completion at the cursor of a document, if there is one; `invoked`: the user asks for it."""
         items = self._inline_completions(uri, position_of(self.texts[uri], cursor), invoked=invoked)
         return self._offer(uri, items[0], items[0]["insertText"]) if items else None
 
-    def take(self, uri: str, offer: Offer) -> int:
+    def take(self, uri: str, offer: ShownEdit) -> int:
         """Accepts an offer for the current text of a document; where it ends."""
         self.replace(uri, offer.start, offer.end, offer.text)
         self.request("workspace/executeCommand", offer.accept)
@@ -109,9 +109,9 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         status: dict[str, Any] = self.request("infill/status", params)
         return status
 
-    def _offer(self, uri: str, item: dict[str, Any], text: str) -> Offer:
+    def _offer(self, uri: str, item: dict[str, Any], text: str) -> ShownEdit:
         start, end = (offset_of(self.texts[uri], **item["range"][side]) for side in ("start", "end"))
-        return Offer(start, end, text, {name: item["command"][name] for name in ("command", "arguments")})
+        return ShownEdit(start, end, text, {name: item["command"][name] for name in ("command", "arguments")})
 
     def _change(self, uri: str, lsp_range: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1
