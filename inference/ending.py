@@ -19,7 +19,7 @@ _MIN_REPEATED_LINES = 2
 """A fill that goes on with this many of the lines below has ended before them, even if more lines follow."""
 _QUOTED_OR_BRACKET = re.compile(
     r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|\"(?:\\.|[^\"\\\n])*\"?|`(?:[^`$\n]|\$(?!\{))*`?"
-    r"|(?<=[&<])'\w+(?!['\w])|'\w+(?=>)|(?:(?<!\w)|(?<=\b[bfru]))'(?:\\.|[^'\\\n])*'?|[()\[\]{}]"
+    r"|(?<=[&<])'\w+(?!['\w])|'\w+(?=>)|(?:(?<!\w)|(?<=\b[bfruBFRU])|(?<=\b[bfruBFRU]{2}))'(?:\\.|[^'\\\n])*'?|[()\[\]{}]"
 )
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
@@ -33,6 +33,11 @@ _UNFINISHED = re.compile(
 )
 """A dot, operator, comma, opening bracket or word that does not end a line of code."""
 _WILDCARD = re.compile(r"(?:\bimport\s*|\.|::)\*\s*\Z")
+_BLOCK_COMMENTS = (r"/\* \*/", "<!-- -->", r"--\[\[ \]\]", "{- -}", r"\(\* \*\)", "<# #>", "#= =#", "=begin =end")
+_OPEN_COMMENT = re.compile(
+    "(?ms)" + "|".join(rf"^[ \t]*{start}(?![^\s*!|])(?!.*{end})" for start, end in map(str.split, _BLOCK_COMMENTS))
+)
+"""A comment of several lines that begins a line and has no end."""
 
 CONTROL_TOKEN = re.compile(
     r"<\|\w[\w-]*\|>|<｜[^｜\n]{1,30}｜>|<\[(?:fim-|begin▁|end▁|PAD▁|SEP▁)[\w▁-]*\]>"
@@ -181,8 +186,14 @@ class Ending:
 
     @property
     def is_in_prose(self) -> bool:
-        """Whether the hole seems to be in a comment or a string of several lines."""
-        return any(self._open_quotes.values()) or _COMMENT_LINE.search(self._line_prefix) is not None
+        """Whether the hole seems to be in a comment or a string."""
+        return (
+            bool(self._quotes)
+            or any(self._open_quotes.values())
+            or _COMMENT_LINE.search(self._line_prefix) is not None
+            or _OPEN_COMMENT.search(self._prefix) is not None
+            or _is_in_line_string(self._line_prefix)
+        )
 
     @property
     def is_in_brackets(self) -> bool:
@@ -193,7 +204,7 @@ class Ending:
     def needs_text(self) -> bool:
         """Whether the code cannot end where the fill begins, nor go on with the text behind the hole."""
         line = (self._line_prefix + self._starts_with).rpartition("\n")[2]
-        is_code = not (self.is_in_prose or self._quotes or _ends_in_string(line) or _WILDCARD.search(line))
+        is_code = not (self.is_in_prose or _ends_in_string(line) or _WILDCARD.search(line))
         if not (is_code and _UNFINISHED.search(line)):
             return False
         last, rest = line.rstrip()[-1], self._line_suffix.strip()
@@ -325,6 +336,13 @@ def _ends_in_string(text: str) -> bool:
         elif not opened and len(quote) == 1:
             opened = quote
     return bool(opened)
+
+
+def _is_in_line_string(front: str) -> bool:
+    """Whether the start of a line ends in a string, outside of what that embeds."""
+    *_, last = [match[0] for match in _QUOTED_OR_BRACKET.finditer(front) if match.end() == len(front)] or [""]
+    is_open = last[:1] in ("'", '"', "`") and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
+    return is_open and last.count("{") <= last.count("}")
 
 
 def _angles_open(text: str) -> int:

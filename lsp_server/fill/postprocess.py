@@ -520,9 +520,11 @@ def trim_start(hole: HoleSurroundings, fill: str) -> str:
 
 
 def _without_repeated_quotes(prefix: str, fill: str) -> str:
-    """`fill` after a triple quote without another opening one, or a part of one: models write these where they would
-    rather begin a new line.
+    """`fill` after a triple quote without another opening one, or a part of one, and after one quote without the other
+    two of a triple quote alone: models write these where they would rather begin a new line.
     """
+    if prefix[-1:] in ("'", '"') and fill.strip() == 2 * prefix[-1]:
+        return ""
     quotes = next((quotes for quotes in _TRIPLE_QUOTES if prefix.endswith(quotes)), "")
     if fill.startswith(quotes):
         tail = fill.removeprefix(quotes)

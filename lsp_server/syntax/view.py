@@ -3,6 +3,7 @@
 Tells whether an offset is inside a string or comment, and where that ends: a fill there never reaches beyond.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ _MAX_DEPTH_OF_COMMENT = 3
 _CACHE_AFTER_QUERIES = 4
 """In a node of many children, look for brackets only near the offset, unless it is queried this often."""
 _BRACKETS = frozenset("()[]{}")
+_CLOSER = re.compile(r"(?:\"\"\"|'''|[\"'`])#*\Z")
+"""The end of a string; `#` belongs to a raw one."""
 
 
 class View:
@@ -200,7 +203,9 @@ def _inside_string(view: View, node: Node, offset: int) -> StringOrComment:
     """A string's delimiters are its first and last children, or its first and last characters if it has no children."""
     start, end = view.start(node), view.end(node)
     if node.child_count < 2:
-        return StringOrComment(start + 1, end - 1, view.text[end - 1 : end])
+        closer = _CLOSER.search(view.text, start + 1, end)
+        end_of_text = closer.start() if closer else end - 1
+        return StringOrComment(start + 1, end_of_text, view.text[end_of_text:end])
     children = node.children
     first, last = 0, len(children) - 1
     while first + 1 < last and _is_delimiter(children[first + 1]):  # as in R"x(…)x"

@@ -130,10 +130,35 @@ def test_a_line_that_begins_outside_ends_the_block() -> None:
         ("*p = ", False),
         ("i--; ", False),
         ("return ", False),
+        ('HELP = "', True),
+        ("raise ValueError('not ", True),
+        ("const help = `", True),
+        ('print("a", "b ', True),
+        ("x = rb'", True),
+        ('HELP = "a"', False),
+        (r'x = "\" + ', True),
+        ('x = f"a {', False),
+        ('f("a", ', False),
+        ("impl<'a> Tree<'a> for ", False),
+        ("fold' f = ", False),
+        ("/* ", True),
+        ("/*\n  A tree.\n  ", True),
+        ("<!--\nA table ", True),
+        ("--[[\n  ", True),
+        ("{-\n", True),
+        ("=begin\n", True),
+        ("/* A tree. */\n", False),
+        ('glob("src/*.py")\nx = ', False),
+        ("f(*args)\n", False),
     ],
 )
 def test_a_hole_in_a_comment_or_docstring_looks_like_it(before: str, is_in_prose: bool) -> None:
     assert Ending(before, "\n").is_in_prose == is_in_prose
+
+
+@pytest.mark.parametrize("quotes", ['"', "`", "*/", '"#', "]]"])
+def test_a_hole_that_the_caller_puts_in_quotes_is_prose(quotes: str) -> None:
+    assert Ending("", "\n", quotes=quotes).is_in_prose
 
 
 def test_text_around_may_change_while_the_rest_is_known() -> None:

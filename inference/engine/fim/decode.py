@@ -114,14 +114,14 @@ class Branch:
     def text(self) -> str:
         return self.prompt.text(self.data, ended=self.is_finished)
 
-    def cut(self, *, is_late: bool = False) -> None:
+    def cut(self, *, drops_word: bool = False) -> None:
         """Ends the text early, without its unfinished part: the last of several lines, or the last word of a line."""
         self.is_finished = True
         start = max(self.prompt.healed_bytes, len(self.prompt.forced))
         tail = self.data[start:]
         if not self.prompt.single_line and b"\n" in tail.strip(b"\n"):
             tail = tail[: tail.rindex(b"\n")]
-        elif is_late:
+        elif drops_word:
             tail = _LAST_WORD.sub(b"", tail).rstrip(b" \t") or tail
         self.data = self.data[:start] + tail
 
@@ -239,8 +239,9 @@ class Decoder:
                 branch.data += self._vocabulary.bytes_of([id_])
             yield
 
-    def add_alternatives(self, branches: list[Branch], num_texts: int, first: int = 0) -> Iterator[None]:
-        """Decodes alternatives until `branches` has `num_texts` different texts. Each `next` is a forward pass.
+    def add_alternatives(self, branches: list[Branch], num_texts: int, first: int = 0) -> Iterator[Branch]:
+        """Decodes alternatives until `branches` has `num_texts` different texts. Each `next` is a forward pass of the
+        one it returns.
 
         Each one branches off an earlier text at or after choice `first`.
         """
@@ -264,7 +265,8 @@ class Decoder:
             gap_nats, _, parent, index, choice = heapq.heappop(queue)
             branch = parent.truncated(self._vocabulary, index)
             self._append(branch, choice)
-            yield from self.write(branch)
+            for _ in self.write(branch):
+                yield branch
             add(branch, gap_nats + _DEPTH_PENALTY_NATS, index + 1)
             if branch.text.strip() and branch.text not in texts:
                 texts.add(branch.text)
@@ -355,7 +357,7 @@ class Decoder:
         elif not branch.remaining_forced and (
             len(branch.choices) >= branch.prompt.max_new_tokens or _is_looping(branch.ids)
         ):
-            branch.cut()
+            branch.cut(drops_word=branch.prompt.is_prose)
 
 
 def _is_looping(ids: Sequence[int]) -> bool:

@@ -7,6 +7,7 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -35,9 +36,9 @@ _TEXTS_SHARE = 0.5
 _MAX_RETRIES = 3
 """How many alternatives to try if the likeliest text is blank or repeats itself."""
 
-_PROSE_SHARE = 0.15
-"""Alternatives to a blank or repetitive text, or in prose, may take until this share of the time: they may be long
-sentences, and the user waits for all of them.
+_ALTERNATIVES_SHARE, _ALTERNATIVES_FACTOR = 0.05, 0.5
+"""The user waits for all texts of a hole, so alternatives end after this share of the time until the deadline per text.
+After a slow first text of code, they get this part of its time.
 """
 _MAX_RERANK_TOKENS = 1_000
 """The most tokens to read for reranking."""
@@ -205,11 +206,9 @@ class FimRun(RequestRun[FimEvent]):
                 num_extra = 1  # this one is the current text
             branches = [branch]
             if branch.is_finished and not self._was_cut:
-                is_long = text is None and (num_extra > 0 or branch.prompt.ending.is_in_prose)
-                share = _PROSE_SHARE if is_long else 1.0
-                yield from self._write_alternatives(
-                    index, decoder.add_alternatives(branches, num_texts + num_extra, first), branches, share
-                )
+                passes = decoder.add_alternatives(branches, num_texts + num_extra, first)
+                end_s = math.inf if text is not None else self._alternatives_end_s(branch, num_texts, num_extra > 0)
+                yield from self._write_alternatives(index, passes, branches, end_s)
             self._counters.steps += decoder.passes
         if text is not None:
             alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
@@ -233,24 +232,39 @@ class FimRun(RequestRun[FimEvent]):
                     branch.is_finished = False
                     break
             if not branch.is_finished and self._is_late():
-                branch.cut(is_late=True)
+                branch.cut(drops_word=True)
                 self._was_cut = True
 
     def _write_alternatives(
-        self, index: int, passes: Iterator[None], branches: list[Branch], share: float
+        self, index: int, passes: Iterator[Branch], branches: list[Branch], end_s: float
     ) -> Iterator[FimEvent | None]:
-        """Decodes alternatives until this share of the time, while the first text agrees with what is typed. Several
-        holes share the time. Goes on until a text is not blank or, with one hole, has a word.
+        """Decodes alternatives until `end_s` on the monotonic clock, while the first text agrees with what is typed.
+        Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short.
         """
-        is_useful: Callable[[str], object] = _has_word
-        if self._region:
-            share = _TEXTS_SHARE * (len(self._fills) + 1) / len(self._parts.holes)
-            is_useful = str.strip
-        for _ in passes:
+        is_useful: Callable[[str], object] = str.strip if self._region else _has_word
+        for last in passes:
             yield None
-            is_over = self._is_after(time.monotonic(), share) and any(is_useful(branch.text) for branch in branches)
-            if is_over or self._is_late() or not branches[0].text.startswith(self._parts.holes[index].starts_with):
+            is_late, has_text = self._is_late(), any(is_useful(branch.text) for branch in branches)
+            if is_late and not has_text and is_useful(last.text):
+                if not last.is_finished:
+                    last.cut(drops_word=True)
+                    self._was_cut = True
+                branches.append(last)
+            is_over = is_late or (has_text and time.monotonic() >= end_s)
+            if is_over or not branches[0].text.startswith(self._parts.holes[index].starts_with):
                 break
+
+    def _alternatives_end_s(self, first: Branch, num_texts: int, is_useless: bool) -> float:
+        """When alternatives to the `first` text of a hole end, on the monotonic clock."""
+        num_holes = len(self._parts.holes)
+        if self._deadline is None or (num_holes > 1 and not self._region):
+            return math.inf
+        now_s, began_s = time.monotonic(), self._counters.started
+        limit_s = self._deadline.time_s - began_s
+        if self._region:
+            return began_s + limit_s * _TEXTS_SHARE * (len(self._fills) + 1) / num_holes
+        first_s = 0.0 if is_useless or first.prompt.is_prose else now_s - began_s
+        return max(began_s + limit_s * _ALTERNATIVES_SHARE * num_texts, now_s + first_s * _ALTERNATIVES_FACTOR)
 
     def _prefill(
         self, index: int, stack: ExitStack

@@ -24,7 +24,9 @@ _MAX_FORCED_CHARS = 400
 """Of a longer line, the start belongs to the prompt."""
 _MIN_WINDOW_SHARE = 1 / 64
 _MAX_QUICK_TOKENS = 32
-"""For one line of an automatic request; several lines get `_QUICK_BLOCK_FACTOR` times as many."""
+"""For one line of an automatic request, or of prose, where a sentence follows the other; several lines of an automatic
+request get `_QUICK_BLOCK_FACTOR` times as many.
+"""
 _QUICK_BLOCK_FACTOR = 3
 _CONTEXT_SHARE = 1 / 4
 """Other files get this share of the prefix's tokens: 256 won as many held-out lines as 512, and lost fewer."""
@@ -70,6 +72,7 @@ class FimPrompt:
     max_new_tokens: int
     single_line: bool
     ending: Ending = field(default_factory=Ending)
+    is_prose: bool = False
     query: InfillQuery | None = None
 
     def find_stop(self, data: bytes, last: bytes) -> int | None:
@@ -178,15 +181,17 @@ class PromptBuilder:
             quotes=hole.quotes,
             has_fences=is_text,
         )
+        is_prose = is_text or ending.is_in_prose
         return FimPrompt(
             tuple(ids),
             typed_prefix[base:].encode(),
             healed_bytes,
             fill_prefix,
             0 if hole.may_be_empty and not ending.needs_text else hole.min_tokens,
-            self._max_new_tokens(hole),
+            self._max_new_tokens(hole, is_prose=is_prose),
             hole.single_line,
             ending,
+            is_prose,
         )
 
     def _chat_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
@@ -216,9 +221,10 @@ class PromptBuilder:
         end = int(properties.suffix_tokens * window.suffix) * CHARACTERS_PER_TOKEN
         return prefix[start:], text_window.first_lines(suffix, end)
 
-    def _max_new_tokens(self, hole: Hole) -> int:
+    def _max_new_tokens(self, hole: Hole, *, is_prose: bool) -> int:
         max_tokens = query.max_new_tokens(hole)
-        if not self._request.quick or hole.max_tokens:
+        is_sentence = is_prose and hole.single_line and not query.is_rewritten(hole)
+        if hole.max_tokens or not (self._request.quick or is_sentence):
             return max_tokens
         return min(max_tokens, _MAX_QUICK_TOKENS * (1 if hole.single_line else _QUICK_BLOCK_FACTOR))
 

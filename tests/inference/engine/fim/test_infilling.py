@@ -175,11 +175,28 @@ def test_a_blank_text_leaves_little_time_for_alternatives(middle: Engine) -> Non
     with closing(middle.infill(asked)) as work:
         whole = Answer(work)
     with closing(middle.infill(asked, deadline=Deadline(10_000))) as work:
-        time.sleep(1.6)  # more of the time than alternatives may take
+        time.sleep(2.6)  # more of the time than alternatives may take
         answer = Answer(work)
     assert answer.done.outcome is Outcome.COMPLETE
     assert any(map(str.isalnum, answer.candidates[0].texts[0]))
     assert answer.done.stats.steps < whole.done.stats.steps
+
+
+def test_a_late_alternative_to_a_blank_text_is_cut_short(middle: Engine) -> None:
+    """It would be lost otherwise, and the request have no answer."""
+
+    class AfterSteps(Deadline):
+        steps = 0
+        is_past = property(lambda self: self.steps > 2)  # type: ignore[assignment]
+
+    deadline, asked = AfterSteps(60_000), request("total += 1;", line(), "\ny = 2\n", candidates=5)
+    with closing(middle.infill(asked, deadline=deadline)) as work:
+        events = []
+        for event in work:
+            AfterSteps.steps += 1
+            events.append(event)
+    answer = Answer(events)
+    assert any(map(str.isalnum, answer.text))
 
 
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:

@@ -45,6 +45,16 @@ def test_head_and_given_are_the_file_up_to_what_was_typed(middle: Engine, typed:
     assert one.text(one.forced) == typed
 
 
+@pytest.mark.parametrize(
+    ("before", "limit"), [('HELP = "', 32), ("/* ", 32), ('"""', 32), ("import os\n\n# ", 32), ("x = ", 64)]
+)
+def test_a_line_of_prose_ends_after_fewer_tokens(middle: Engine, before: str, limit: int) -> None:
+    assert asked(middle, before, "\n").max_new_tokens == limit
+    assert asked(middle, before, "\n", line(max_tokens=100)).max_new_tokens == 100
+    rewritten = line(text="word " * 100, strength=0.5)
+    assert asked(middle, before, "\n", rewritten).max_new_tokens > 100
+
+
 def test_line_ends_at_its_first_break() -> None:
     one = replace(PLAIN, single_line=True, forced=b"    f(", healed_bytes=6, ending=Ending("    f("))
     assert one.find_stop(b"    f(x)\n", b")\n") == 8

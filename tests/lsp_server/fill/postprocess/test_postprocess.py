@@ -65,9 +65,11 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
         *(("python", '"""', '"A module."""', 'A module."""'), ("python", "'''", "'", None)),
         *(("python", 'def f():\n    """', '"""Adds."""', 'Adds."""'), ("python", '"""A."""', '"', None)),
         *(("java", 'String s = """', '"', None), ("toml", 'a = """', '""', None)),
+        *(("python", 'HELP = "', '""', None), ("python", "x = f('", "''", None), ("python", 'x = "', '"', '"')),
+        ("python", 'def f():\n    "', '""Adds."""', '""Adds."""'),
     ],
 )
-def test_a_fill_adds_no_fourth_quote(language_id: str, before: str, fill: str, shown: str | None) -> None:
+def test_a_fill_adds_no_quotes_alone_to_quotes(language_id: str, before: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, before)
     span = holes.Span(len(before), len(before), HoleKind.LINE, single_line=True)
     assert postprocess.FillPostprocessor(source).fit(span, fill) == shown
