@@ -107,7 +107,7 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
         except OSError as error:
             raise BenchError(f"{path} does not run: {error}") from error
         finally:
-            stop = [*SERVER, "worker", "--stop", "--model", model]
+            stop = [*SERVER, "worker", "--stop", "--force", "--model", model]
             subprocess.run(stop, env=environment, capture_output=True, check=False)
         if not result.is_file():
             raise BenchError("Neovim ended before it was done")

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--background", action="store_true", help="start it if needed, and wait for its model")
     how.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
     how.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
+    parser.add_argument("--force", action="store_true", help="with --stop: also if an editor uses it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     try:
         if args.stop:
-            return asyncio.run(_stop(options))
+            return asyncio.run(_stop(options, force=args.force))
         return asyncio.run(_start(options)) if args.background else _run_here(options)
     except WorkerError as failure:
         say(failure, NAME)
@@ -62,7 +63,13 @@ async def _start(options: WorkerOptions) -> int:
         return 0
 
 
-async def _stop(options: WorkerOptions) -> int:
+async def _stop(options: WorkerOptions, *, force: bool) -> int:
     async with WorkerClient(options, name=NAME) as client:
-        print("stopped" if await client.shut_down() else "no such worker is running")
-        return 0
+        if await client.shut_down(if_unused=not force):
+            print("stopped")
+            return 0
+        if (status := client.last_status) is None:
+            print("no such worker is running")
+            return 0
+        say(f"other clients use it ({status.clients - 1}); close them, or add --force", NAME)
+        return 1

@@ -131,6 +131,11 @@ _TOPIC = re.compile(
     r")"
 )
 """Such a name says what its data is about; `_ALWAYS` are words that no topic makes harmless."""
+_DESIGN_TOKENS = re.compile(
+    r".*/(?:[^/]*[-_. ])?(?:themes?|design|styles?|style-dictionary|figma|brand|css|s[ac]ss|colou?rs?|typography)"
+    r"(?:[-_. ][^/]*)?/tokens?\.(?:json[5c]?|ya?ml|toml|xml|plist)"
+)
+"""Colours and sizes, by the folder of the file."""
 _ALWAYS = re.compile(rf"(?:.*[-_. ])?(?:credentials?|secrets)(?:[-_. ].*)?{_DATA}|.*\.(?:txt|csv|tsv)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Between the words of `serviceAccountKey`."""
@@ -254,6 +259,8 @@ def _rule_of(path: str) -> str | None:
         return _glob_of(_FILES, name)
     name = name.lstrip(".")[-_MAX_NAME_CHARACTERS:]
     if is_command or not _SECRET_WORD.fullmatch(name) or (_TOPIC.match(name) and not _ALWAYS.fullmatch(name)):
+        return None
+    if _DESIGN_TOKENS.fullmatch(path):
         return None
     return "words such as token, password or key in the name of a data file"
 

@@ -61,7 +61,7 @@ LONGEST_PAUSE_S = 60.0
 _LEFT = "The worker restarted. Try again."
 _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
-    "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
+    "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop --force`"
 )
 _numbers = count(1)
 _T = TypeVar("_T")

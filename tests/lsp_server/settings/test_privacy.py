@@ -41,6 +41,7 @@ SECRET = """
     sftp-config.json  .ftpconfig  .vscode/sftp.json  filezilla.xml  sitemanager.xml  unattend.xml  wpa_supplicant.conf
     home.nmconnection  otr.private_key  logins.json  wallet.dat  .erlang.cookie
     my-service-account.json  serviceAccountKey.json  prod-service-account-key.json  myproject-123456-1a2b3c4d5e6f.json
+    theme/access_tokens.json  theme/tokens.txt  app/tokens.json
     tokens.json  access_tokens.json  gh_token.json  bot-token.yaml  botToken.toml  githubToken.json  api.token.yml
     db-password.json  dbPasswords.yaml  app.secret.json  appSecret.json  client.secret.toml  oauth_creds.json
     env  env.production  env-staging  env_local  env.json  cypress.env.json  env.yml  deploy_key  ssh_key  host-key
@@ -109,7 +110,7 @@ CODE = """
     appsettings.json  application.yml  admin.py  cookies.ts  session.ts  wallet.dart  vault.go  keys.go  monkeys.json
     passwordless.json  tokenized.csv  keyboard.json  profiles.json  settings.json  hotkeys.json  turkeys.txt
     templates/serviceaccount.yaml  service-account.yml  public-key.json  primary_key.json  foreign-key.json  keyfile.py
-    web.config  database_url.py  webhook-url.ts
+    web.config  database_url.py  webhook-url.ts  theme/tokens.json  src/design-system/tokens.yaml  styles/tokens.json
     known_secrets_test.go  gradle.properties  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
 """
 """What looks like it and is not."""
@@ -187,13 +188,11 @@ def test_case_separators_and_endings_hide_no_secret(name: str, form: str) -> Non
 
 
 def test_the_user_allows_a_path_of_the_built_in_list() -> None:
-    own = settings(allowed_secret_globs=("design/tokens.json",))
-    assert not is_secret("/p/design/tokens.json", own)
-    for name in ("/p/tokens.json", "/p/design/tokens.json.bak", "/p/design/.env"):
+    own = settings(allowed_secret_globs=("app/tokens.json",))
+    assert not is_secret("/p/app/tokens.json", own)
+    for name in ("/p/tokens.json", "/p/app/tokens.json.bak", "/p/app/.env"):
         assert is_secret(name, own)
-    assert is_secret(
-        "/p/design/tokens.json", settings(secret_globs=("tokens.*",), allowed_secret_globs=("tokens.json",))
-    )
+    assert is_secret("/p/app/tokens.json", settings(secret_globs=("tokens.*",), allowed_secret_globs=("tokens.json",)))
 
 
 def test_only_the_user_allows_a_path(tmp_path: Path) -> None:

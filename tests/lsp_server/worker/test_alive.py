@@ -118,7 +118,9 @@ async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
         found = json.loads((await asyncio.to_thread(infill_ls, "status", "--json")).stdout)
         assert [worker["pid"] for worker in found["workers"]] == [pid]
         forget(own_folder)
-        stopped = await asyncio.to_thread(infill_ls, "worker", "--stop")
+        refused = await asyncio.to_thread(infill_ls, "worker", "--stop")
+        assert (refused.returncode, refused.stdout) == (1, "") and "other clients use it (1)" in refused.stderr
+        stopped = await asyncio.to_thread(infill_ls, "worker", "--stop", "--force")
         assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
     assert infill_ls("status").returncode == 3
 
