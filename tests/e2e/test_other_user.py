@@ -120,6 +120,31 @@ async def test_a_guest_chooses_no_server_and_reads_no_file(runtime_folder: Path,
         assert not partner.asked
 
 
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_a_guest_reads_files_of_allowed_folders(runtime_folder: Path, tmp_path: Path, is_allowed: bool) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for folder in (shared, tmp_path):
+        (folder / "plans.py").write_text(f"def canary_of_{folder.name}(first, second):\n    return first\n")
+    async with partner_server() as partner:
+        flags = ("--model", "partner", "--allow-folder", str(shared if is_allowed else tmp_path / "other"))
+        server = await Listening.start(runtime_folder, "--tcp", "0", *flags, INFILL_LS_PARTNER_URL=partner.url)
+        token = (runtime_folder / "config/infill-ls/http-token").read_text().strip()
+        with as_other_user("127.0.0.1", server.port) as port:
+            client = RawClient(await channel_to(f"tcp://127.0.0.1:{port}"))
+            await client.initialize({"token": token}, {}, [shared, tmp_path])
+            for folder in (tmp_path, shared):  # the first finds out that the server takes other files
+                document = (folder / "a.py").as_uri()
+                client.open(document, f"from plans import canary_of_{folder.name}\n\nx = \n")
+                client.complete(document, document, 2, 4, invoked=True)
+                await client.reply(document)
+            await client.vanish()
+        await server.stop()
+        sent = str(partner.asked)
+        assert (f"def canary_of_{shared.name}" in sent) == is_allowed
+        assert f"def canary_of_{tmp_path.name}" not in sent and "from plans" in sent
+
+
 async def test_strangers_cost_little_and_block_nobody(runtime_folder: Path) -> None:
     server = await Listening.start(runtime_folder, "--tcp", "0")
     with as_other_user("127.0.0.1", server.port) as port:
