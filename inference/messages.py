@@ -174,23 +174,25 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
     `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document with fewer
-    running requests goes first. `context` is further text, most useful first; checkpoints that cannot use it ignore it.
-    `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`. `deadline_ms` counts from the worker's
-    receipt, and at the deadline it sends the best whole answer so far; None: at the worker's own, ten minutes.
-    `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number. `drafts`
-    True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction` describes
-    the fills the user wants; checkpoints without instructions ignore it. `quick` True: the user did not ask for it, so
-    the engine tries less and answers sooner. `background` True: it runs only while the worker is otherwise idle, and
-    ends as cancelled when another request comes. `prefill_only` True: it fills nothing and is done at once; the worker
-    prefills its prompt, in small pieces, while nobody waits. `endpoint_client` names the client of an HTTP endpoint
-    that the request comes from; the endpoint asks for all of them over one connection, and they go behind editors.
-    Empty: the connection is the client.
+    running requests goes first. `name_comment` tells that name in a comment of the file's language, on a line of its
+    own, for prompts that hold nothing but the file; empty: there is none. `context` is further text, most useful first;
+    checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
+    `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: at
+    the worker's own, ten minutes. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the
+    checkpoint's own number. `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None:
+    unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it. `quick`
+    True: the user did not ask for it, so the engine tries less and answers sooner. `background` True: it runs only
+    while the worker is otherwise idle, and ends as cancelled when another request comes. `prefill_only` True: it fills
+    nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `endpoint_client`
+    names the client of an HTTP endpoint that the request comes from; the endpoint asks for all of them over one
+    connection, and they go behind editors. Empty: the connection is the client.
     """
 
     id: str
     segments: tuple[Text | Hole, ...]
     language: str = ""
     path: str = ""
+    name_comment: str = ""
     context: tuple[Snippet, ...] = ()
     candidates: int = 1
     deadline_ms: int | None = None

@@ -71,7 +71,7 @@ def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
             pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
             max_tokens -= need
     family = engine.loaded.fim
-    vars(family)["fim_prompt"] = lambda prefix, suffix: type(family).fim_prompt(family, pieces + prefix, suffix)
+    vars(family)["fim_prompt"] = lambda prefix, *rest: type(family).fim_prompt(family, pieces + prefix, *rest)
 
 
 def by_transformers(file: Path, dtype: str | None) -> Filler:

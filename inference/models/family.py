@@ -120,8 +120,10 @@ class FimAdapter(ModelAdapter, Protocol):
     and while text is typed the prompt grows at its end.
     """
 
-    def fim_prompt(self, prefix: str, suffix: str) -> list[int]:
-        """The tokens after which the model writes the text between `prefix` and `suffix`. Never empty."""
+    def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
+        """The tokens after which the model writes the text between `prefix` and `suffix`. Never empty. `name`: the
+        file's, if the model has a form for that.
+        """
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""

@@ -40,6 +40,11 @@ def path_of(uri: str) -> str:
     return unquote(_path_in(_split(uri))).replace("\\", "/")
 
 
+def file_name(uri: str) -> str:
+    """The last part of that path."""
+    return path_of(uri).rpartition("/")[2]
+
+
 @lru_cache(_MAX_CACHED)
 def possible_paths(uri: str) -> tuple[str, ...]:
     """Every path that a URI may mean: with `?` and `#` as parts of its name, with its escapes kept, and for any URI but

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,10 +13,11 @@ from inference.deadline import Deadline
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Outcome, Snippet, Stats, Text
 from lsp_server import holes
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.uris import path_of
+from lsp_server.documents.uris import file_name
 from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import MAX_PARSED_HOLES, Syntax, count_unfilled, current_texts, postprocess_all
 from lsp_server.settings.schema import Settings
+from lsp_server.syntax.languages import is_language_known, name_comment
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.syntax.view import View
 from lsp_server.worker import OnDraft, WorkerClient
@@ -37,6 +39,9 @@ CUT_OFF = (
     "or select less"
 )
 NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"
+UNKNOWN_LANGUAGE = (
+    "neither a name, nor a language, nor text tells what kind of file this is; choose its language, or save it"
+)
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
 UNFILLED = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"
@@ -103,8 +108,11 @@ class FillResult:
     cut: bool = False
     drops: Mapping[postprocess.DropReason, int] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
+    is_unknown: bool = False
 
     def why_empty(self, budget: FillBudget) -> str:
+        if self.is_unknown:
+            return UNKNOWN_LANGUAGE
         if self.cut:
             return CUT_OFF
         if self.late:
@@ -133,6 +141,8 @@ async def fill(
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id, drafts=on_draft is not None)
+    if budget.quick and not context and _is_unknown(snapshot):
+        return FillResult([], late=False, is_unknown=True)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
@@ -170,7 +180,8 @@ def request_for(
         id="",
         segments=tuple(_as_models_read(segment, snapshot.text, quick=budget.quick) for segment in segments),
         language=snapshot.language_id,
-        path=path_of(snapshot.uri).rpartition("/")[2],
+        path=file_name(snapshot.uri),
+        name_comment=name_comment(snapshot.language_id, file_name(snapshot.uri)),
         context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
         max_steps=budget.max_steps,
@@ -180,6 +191,13 @@ def request_for(
         instruction=options.instruction,
         seed=options.seed,
     )
+
+
+def _is_unknown(snapshot: Snapshot) -> bool:
+    """Whether nothing tells the document's language: no name, no id, at most a word of text."""
+    if is_language_known(snapshot.language_id, file_name(snapshot.uri)):
+        return False
+    return len(re.findall(r"\w+", f"{snapshot.before}{snapshot.text}{snapshot.after}")) < 2
 
 
 def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:

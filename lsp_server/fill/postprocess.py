@@ -19,10 +19,11 @@ from tree_sitter import Node, Tree
 from inference.ending import CONTROL_TOKEN, Ending, lexical_brackets
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.uris import file_name
 from lsp_server.holes import Span
 from lsp_server.holes.blocks import OpenBracket, expression_brackets, open_brackets
 from lsp_server.holes.segments import splice
-from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, name_comment, table_of
 from lsp_server.syntax.lines import (
     eol_at,
     indent_step,
@@ -222,6 +223,7 @@ class HoleSurroundings:
     table: LanguageTable
     starts_with: str
     above: str
+    name_comment: str
     line_prefix: str
     line_suffix: str
     is_last: bool
@@ -268,6 +270,7 @@ def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurrou
         table=table,
         starts_with=starts_with,
         above=previous_line(text, span.start) or "",
+        name_comment=name_comment(source.language_id, file_name(source.uri)).strip(),
         line_prefix=above[line_start(above, len(above)) :],
         line_suffix=below[: end - span.end],
         is_last=is_blank(text[end : end + _MAX_SIDE_CHARACTERS]),
@@ -314,6 +317,11 @@ def drop_repeated_line_start(hole: HoleSurroundings, fill: str) -> str:
 def repeats_line_above(hole: HoleSurroundings, fill: str) -> bool:
     first = fill.removeprefix(hole.starts_with).partition("\n")[0] if hole.is_at_line_start else ""
     return _has_letter(first) and not hole.is_in_expression and first.strip() == hole.above.strip()
+
+
+def _repeats_name(hole: HoleSurroundings, fill: str) -> bool:
+    """Whether the fill makes of its line the comment with the file's name, which the model sees above the file."""
+    return bool(hole.name_comment) and (hole.line_prefix + fill).partition("\n")[0].strip() == hole.name_comment
 
 
 def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
@@ -418,7 +426,7 @@ class FillPostprocessor:
         text, span = self._source.text, hole.span
         if fill == plain_line_ends(text[span.start : span.end]):
             return DropReason.UNCHANGED
-        if repeats_line_above(hole, fill):
+        if repeats_line_above(hole, fill) or _repeats_name(hole, fill):
             return DropReason.REPEATS_ABOVE
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE

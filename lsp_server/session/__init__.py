@@ -15,7 +15,7 @@ from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import names_of, path_as_given, path_of, possible_paths
+from lsp_server.documents.uris import file_name, names_of, path_as_given, possible_paths
 from lsp_server.features import Feature, FeatureEvents
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
@@ -163,7 +163,7 @@ class Session:
             if language is not None:
                 self._lost[uri] = language
         if len(opened) == 1:
-            self.warn(f"an edit of {path_of(opened[0]).rpartition('/')[2]} {_LOST}")
+            self.warn(f"an edit of {file_name(opened[0])} {_LOST}")
         elif opened:
             self.warn("an edit could not be read; reopen your files to get suggestions")
 

@@ -192,7 +192,8 @@ class FimRun(RequestRun[FimEvent]):
             if text is None:
                 yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)
-                num_extra = _MAX_RETRIES if is_useless and not self._request.quick else 0
+                is_retried = self._repeats_name(branch) or (is_useless and not self._request.quick)
+                num_extra = _MAX_RETRIES if is_retried else 0
             else:
                 for _ in decoder.append_forced(branch, text):
                     yield None
@@ -214,11 +215,16 @@ class FimRun(RequestRun[FimEvent]):
             alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
             branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
         if branches[0].is_finished:
-            branches = [branch for branch in branches if branch.text.strip()] or branches
+            branches = [one for one in branches if one.text.strip() and not self._repeats_name(one)] or branches
             ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
             ranked.sort(key=lambda fill: (results.flaws(fill), fill.index > 0, -fill.score))
             self._fills[index] = ranked[:num_texts]
             self._drop_mismatches()
+
+    def _repeats_name(self, branch: Branch) -> bool:
+        """Whether the text makes another comment with the file's name of the hole's line."""
+        line = branch.data.decode(errors="replace").partition("\n")[0].strip()
+        return bool(line) and line == self._request.name_comment.strip()
 
     def _write(self, index: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
         """Decodes the likeliest text, pinned to what is typed meanwhile; stops unfinished if that contradicts it."""

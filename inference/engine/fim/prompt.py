@@ -124,6 +124,8 @@ class PromptBuilder:
         self.uses_chat = bool(request.instruction) and self._family.chat_prompt("") is not None
         """There is an instruction, and the model has a chat template."""
         self.windows = _SUFFIX_FIRST_WINDOWS if self._family.is_suffix_first else _WINDOWS
+        self._name = "" if request.name_comment else request.path
+        """Shown in the model's own form where no comment tells it."""
         self._files = query.fit_snippets(request.context, context_tokens(model))
 
     def build(
@@ -157,18 +159,19 @@ class PromptBuilder:
         """
         if self._family.is_suffix_first:
             return list(self.build(parts, [""] * len(parts.holes), index).ids)
-        prefix = "".join(parts.texts[: index + 1])
+        prefix = query.below_name(self._request.name_comment, "".join(parts.texts[: index + 1]))
         suffix = "".join(parts.texts[index + 1 :])
         max_chars = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
         start = text_window.window_start(prefix, max_chars)
         text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
-        return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "")
+        return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "", self._name)
 
     def _fim_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
         typed_prefix = prefix + hole.starts_with
         base = _forced_offset(prefix, typed_prefix)
-        visible_prefix, visible_suffix = self._crop(typed_prefix[:base], suffix, window)
-        ids = self._family.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix)
+        named_prefix = query.below_name(self._request.name_comment, typed_prefix[:base])
+        visible_prefix, visible_suffix = self._crop(named_prefix, suffix, window)
+        ids = self._family.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix, self._name)
         healed_bytes = len(typed_prefix[base : max(base, len(prefix))].encode())
         fill_prefix = hole.starts_with[: max(0, base - len(prefix))]
         typed, is_text = hole.starts_with[len(fill_prefix) :], self._request.language == "markdown"

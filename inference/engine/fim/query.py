@@ -18,6 +18,8 @@ _RESERVED_TOKENS = 256
 _REWRITE_FACTOR = 1.5
 """How many times as long as the original a rewritten text may be."""
 
+_FIRST_LINES = ("#!", "<?")
+"""What begins a line that must stay the first."""
 _MAX_TOKENS_BY_KIND = {HoleKind.EXPRESSION: 48, HoleKind.ARGUMENTS: 48, HoleKind.LINE: 64}
 _MAX_LINE_TOKENS, _MAX_BLOCK_TOKENS = 64, 320
 """The most tokens of a fill, by the kind of its hole, or else by whether it has one line."""
@@ -87,6 +89,11 @@ def fit_snippets(snippets: Sequence[Snippet], remaining_tokens: int) -> tuple[Sn
         if remaining_tokens <= 0:
             break
     return tuple(fitting)
+
+
+def below_name(comment: str, prefix: str) -> str:
+    """The text in front of a hole below a comment with the file's name, unless its first line tells its language."""
+    return prefix if prefix.startswith(_FIRST_LINES) else comment + prefix
 
 
 def estimate_tokens(text: str) -> int:

@@ -103,8 +103,9 @@ class LlamaFimAdapter(FimAdapter):
             self._ahead = ids
         return self.prefills_next
 
-    def fim_prompt(self, prefix: str, suffix: str) -> list[int]:
-        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix))]
+    def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
+        file = ((True, self._tokens.file), (False, f"{name}\n")) if name and self._tokens.file else ()
+        return [*self.begin_ids, *self._ids([*file, *self._tokens.parts(prefix, suffix)])]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """See `FimAdapter`. Models trained to chat end their answers with the end of a turn.

@@ -319,6 +319,8 @@ class PartnerRun(RemoteRun):
         max_new_tokens = query.max_new_tokens(hole)
         reserved_tokens = max_new_tokens + query.estimate_tokens(draft) + query.estimate_tokens(request.instruction)
         text_after = "".join(texts[hole_index + 1 :])
+        if self._interface.kind != "chat":  # its message names the file
+            text_before = query.below_name(request.name_comment, text_before)
         prefix, suffix = windows.crop(
             text_before + self.pinned(hole_index), text_after, reserved_tokens, self._interface.control_tokens
         )

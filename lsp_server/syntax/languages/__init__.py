@@ -17,7 +17,9 @@ __all__ = [
     "ImportRules",
     "LanguageTable",
     "grammar_of",
+    "is_language_known",
     "language_of",
+    "name_comment",
     "resolve_language_id",
     "table_of",
 ]
@@ -47,6 +49,49 @@ def language_of(path: str) -> str:
     """The language id of a file, by its name alone; empty for an unknown one."""
     name = PurePath(path)
     return _BY_EXTENSION.get(name.suffix.lower()) or _BY_NAME.get(name.name, "")
+
+
+_COMMENTS = {
+    ("//", ""): "dart fs fsharp groovy kotlin kt objective-c objective-cpp proto scala scss less swift verilog zig",
+    ("--", ""): "ada elm haskell hs purescript sql vhdl",
+    (";", ""): "asm clj clojure commonlisp el emacs-lisp lisp racket rkt scheme",
+    ("%", ""): "erl erlang latex matlab prolog tex",
+    ("<!--", "-->"): "astro svelte vue xml xsl",
+    ("(*", "*)"): "ml ocaml pascal sml",
+    ('"', ""): "vim",
+    ("'", ""): "vb",
+}
+"""Around a comment in languages without a table, by id or extension; in all others `#`."""
+_COMMENT_OF = {name: comment for comment, names in _COMMENTS.items() for name in names.split()}
+_UNKNOWN = ("", "plaintext")
+_MAX_NAME_CHARS = 100
+
+
+def is_language_known(language_id: str, name: str) -> bool:
+    """Whether the id or the name of a file tells its language."""
+    return language_id not in _UNKNOWN or "." in name
+
+
+def name_comment(language_id: str, name: str) -> str:
+    """A comment that tells the name of a file, on a line of its own, and its language if the name does not tell that;
+    empty for files that may have no comments, and where neither is known.
+    """
+    table = table_of(language_id)
+    if (
+        table in (formats.JSON, formats.MARKDOWN)
+        or language_id == "plaintext"
+        or not is_language_known(language_id, name)
+    ):
+        return ""
+    label = "".join(character for character in name[-_MAX_NAME_CHARS:] if character.isprintable())
+    if language_of(name) not in table.ids and (table is not PLAIN or "." not in name):
+        label = f"{label} ({language_id})".lstrip()
+    if table.line_comment or table.block_comments:
+        start, end = (table.line_comment, "") if table.line_comment else table.block_comments[0]
+    else:
+        suffix = PurePath(name).suffix.removeprefix(".")
+        start, end = _COMMENT_OF.get(language_id) or _COMMENT_OF.get(suffix) or ("#", "")
+    return f"{start} {label} {end}".rstrip() + "\n"
 
 
 _EMACS_MODE = re.compile(r"(?:-ts)?(?:-mode)?\Z")

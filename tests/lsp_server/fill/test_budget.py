@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import Snippet, Text
+from inference.messages import HoleKind, Snippet, Text
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
-from lsp_server.holes import markers
+from lsp_server.holes import Span, markers
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
@@ -117,6 +117,49 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
     await asked.answer(1, "", "\ufffd", " ")
     await asked.answer(2)
     assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is not valid text (1×)"
+
+
+@pytest.mark.parametrize(
+    ("uri", "language", "text", "comment"),
+    [
+        ("file:///secret/place/main.py", "python", "", "# main.py\n"),
+        ("untitled:Untitled-1", "python", "im", "# Untitled-1 (python)\n"),
+        ("file:///a.kt", "", "", "// a.kt\n"),
+        ("file:///a.json", "json", "", ""),
+        ("untitled:Untitled-1", "plaintext", "int main(", ""),
+    ],
+)
+async def test_a_request_tells_a_files_name_but_no_path(
+    asked: Asked, uri: str, language: str, text: str, comment: str
+) -> None:
+    asked.worker.fills = ["x"]
+    snapshot = Document(uri, language, 1, text).snapshot()
+    end = Span(len(text), len(text), HoleKind.LINE, single_line=True)
+    await fill(asked.client, snapshot, [end], FillBudget.from_settings(Settings(), invoked=False))
+    (request,) = asked.worker.requests
+    assert request.name_comment == comment
+    assert "secret" not in str(request)
+
+
+@pytest.mark.parametrize(("uri", "language"), [("", ""), ("untitled:Untitled-1", "plaintext")])
+@pytest.mark.parametrize("text", ["", "p", "import ", "# "])
+async def test_where_nothing_tells_the_language_nothing_appears(
+    asked: Asked, uri: str, language: str, text: str
+) -> None:
+    asked.worker.fills = ["x"]
+    snapshot = Document(uri, language, 1, text).snapshot()
+    end = Span(len(text), len(text), HoleKind.LINE, single_line=True)
+    budget = FillBudget.from_settings(Settings(), invoked=False)
+    nothing = await fill(asked.client, snapshot, [end], budget)
+    assert (nothing.candidates, asked.worker.requests) == ([], [])
+    assert "tells" in nothing.why_empty(budget)
+    assert (await fill(asked.client, snapshot, [end], invoked())).candidates
+
+
+@pytest.mark.parametrize("fill_text", ["# a.py", "# a.py\nx = 1"])
+async def test_no_fill_repeats_the_comment_with_the_name(asked: Asked, fill_text: str) -> None:
+    asked.worker.fills = [fill_text]
+    assert (await asked.fill(replace(invoked(), candidates=8), "???")).candidates == []
 
 
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:

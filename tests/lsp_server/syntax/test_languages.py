@@ -10,7 +10,8 @@ import pytest
 from tree_sitter import Language, Query
 
 from lsp_server.syntax import languages
-from lsp_server.syntax.languages import TABLES, LanguageTable
+from lsp_server.syntax.languages import TABLES, LanguageTable, name_comment, resolve_language_id
+from lsp_server.syntax.parsing import parse
 
 FIXTURES = Path(__file__).parents[1] / "holes" / "fixtures"
 REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "empty_on_purpose", "abstract")
@@ -111,3 +112,43 @@ print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
 @pytest.mark.parametrize("grammar", ["tree_sitter_klingon:language", "tree_sitter_python:klingon"])
 def test_a_grammar_that_is_not_installed_is_none(grammar: str) -> None:
     assert languages.load_grammar(replace(languages.table_of("python"), grammar=grammar).grammar) is None
+
+
+@pytest.mark.parametrize(
+    ("language_id", "name", "comment"),
+    [
+        ("python", "main.py", "# main.py\n"),
+        ("typescriptreact", "App.tsx", "// App.tsx\n"),
+        ("php", "index.php", "// index.php\n"),
+        ("lua", "init.lua", "-- init.lua\n"),
+        ("css", "style.css", "/* style.css */\n"),
+        ("html", "index.html", "<!-- index.html -->\n"),
+        ("cpp", "a.h", "// a.h (cpp)\n"),
+        ("python", "Untitled-1", "# Untitled-1 (python)\n"),
+        ("python", "", "# (python)\n"),
+        ("shellscript", "a\nrm -rf\u2028.sh", "# arm -rf.sh\n"),
+        ("kotlin", "Main.kt", "// Main.kt\n"),
+        ("", "Main.kt", "// Main.kt\n"),
+        ("haskell", "main.hs", "-- main.hs\n"),
+        ("clojure", "core.clj", "; core.clj\n"),
+        ("ocaml", "a.ml", "(* a.ml *)\n"),
+        ("vue", "App.vue", "<!-- App.vue -->\n"),
+        ("dockerfile", "Dockerfile", "# Dockerfile (dockerfile)\n"),
+        ("perl", "app.pl", "# app.pl\n"),
+        ("json", "package.json", ""),
+        ("markdown", "README.md", ""),
+        ("plaintext", "notes.txt", ""),
+        ("plaintext", "Untitled-1", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_comment_tells_a_name_and_its_language(language_id: str, name: str, comment: str) -> None:
+    assert name_comment(language_id, name) == comment
+
+
+@pytest.mark.parametrize("table", BY_ID)
+def test_a_comment_with_a_name_is_one_in_the_language(table: LanguageTable) -> None:
+    name = f"a{table.extensions[0]}"
+    comment = name_comment(resolve_language_id("", name), name)
+    tree = parse(table.ids[0], comment)
+    assert comment == "" or (tree and {each.type for each in tree.root_node.children} <= table.comments | {"text"})

@@ -27,6 +27,29 @@ def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None
     assert len({asked(middle, BEFORE + "names.append(name)"[:count]).ids for count in range(18)}) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "shown"),
+    [
+        ("", "# main.py\n"),
+        ("import os\nx =", "# main.py\nimport os\n"),
+        ("#!/usr/bin/env python\nx =", "#!/usr/bin/env python\n"),
+        ("<?php\nx =", "<?php\n"),
+        ("#!/usr", "# main.py\n"),
+    ],
+)
+def test_a_prompt_begins_with_the_files_name(middle: Engine, before: str, shown: str) -> None:
+    one = request(before, line(), name_comment="# main.py\n")
+    ids = PromptBuilder(middle.loaded, one).build(text_and_holes(one), ("",), 0).ids
+    assert ids == tuple(middle.loaded.fim.fim_prompt(shown, ""))
+
+
+def test_a_name_counts_against_the_window(middle: Engine) -> None:
+    long = "".join(f"value_{number} = {number}\n" for number in range(2_000))
+    named, plain = (request(long, line(), name_comment=comment) for comment in ("# main.py\n" * 500, ""))
+    sizes = [len(PromptBuilder(middle.loaded, one).build(text_and_holes(one), ("",), 0).ids) for one in (named, plain)]
+    assert abs(sizes[0] - sizes[1]) < sizes[1] / 4
+
+
 def test_a_long_file_moves_its_window_seldom(middle: Engine) -> None:
     long = "".join(f"value_{number} = {number}\n" for number in range(2_000))
     starts = [asked(middle, long + "x = 1\n" * count + "y =").ids[1:40] for count in range(60)]

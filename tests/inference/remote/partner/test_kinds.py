@@ -1,6 +1,7 @@
 """Finds out how to ask a server, and reports its refusals."""
 
 import pytest
+from msgspec.structs import replace
 
 from inference.engine.fim.query import Windows
 from inference.models import fim_tokens
@@ -33,6 +34,13 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
         assert asked.body["prompt"] == PROMPTS[kind].format(p=BEFORE, s=AFTER)
         assert (asked.prefix, asked.suffix) == (BEFORE, AFTER)
         assert set(TABLE[kind].ends) <= set(asked.body["stop"])
+
+
+async def test_a_servers_prompt_begins_with_the_files_name() -> None:
+    async with partner_server(kinds=("fim",), answer=lambda _: ANSWER, name="m") as server:
+        async with partner_at(server.url, "codegemma") as partner:
+            await answered(partner, replace(one_hole(), name_comment="# mean.py\n"))
+        assert server.fills[0].prefix == "# mean.py\n" + BEFORE
 
 
 @pytest.mark.parametrize(
