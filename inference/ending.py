@@ -215,6 +215,12 @@ class Ending:
         goes_on_below = last != "." and (is_deeper_below or (self._ends_block and last in CLOSERS))
         return not (is_in_list or goes_on_below)
 
+    def leaves_open(self, text: str) -> bool:
+        """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
+        if self._quotes or self.is_in_prose or not self._line_suffix.strip() or not _unpaired(self._brackets(text))[1]:
+            return False
+        return self._count_unpaired(text) > self._count_unpaired("")
+
     def _count_unpaired(self, text: str) -> int:
         """The number of brackets and quotes of the hole's line that lack a partner with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)

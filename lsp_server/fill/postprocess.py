@@ -352,6 +352,21 @@ def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
+_BY_COLUMN = (("yaml",), ("markdown",))
+"""Languages where deeper lines belong to the one above them."""
+_BLOCK_QUOTES = (*_TRIPLE_QUOTES, "`", "<<")
+"""What begins text of several lines, whose indentation is its own."""
+_TAB_WIDTH = 4
+_COMMENTED = re.compile(r"\s*(?:#|//|--|\*|/\*)")
+_OPENS_BLOCK = (
+    r"[{:]\s*$|\b(?:then|do|else|begin|repeat|loop|try|in)\s*$|\bdo\s*\|[^|]*\|\s*$"
+    r"|^\s*(?:if|elsif|elseif|unless|while|until|for|case|when|def|class|module|function)\b[^;{]*$|\bfunction\b[^()]*\([^()]*\)\s*$"
+)
+"""A line, in any language, after which a deeper one is its block's."""
+_CONTINUED = re.compile(r"(?:[(\[,\\=+*/&|?<>.-]|\b(?:and|or|not|in|return))\s*$")
+"""A line that goes on with the next."""
+
+
 class DropReason(StrEnum):
     """Why a fill is not worth showing, worded to follow `what it wrote`."""
 
@@ -360,6 +375,7 @@ class DropReason(StrEnum):
     NOT_AS_TYPED = "does not begin with the typed text"
     EMPTY = "is empty"
     CLOSES = "only ends what it did not begin"
+    LEAVES_OPEN = "leaves a bracket open in its line"
     REPEATS_BELOW = "repeats the lines below"
     REPEATS_SUFFIX = "repeats the text after the hole"
     REPEATS_ABOVE = "repeats the line above"
@@ -420,6 +436,8 @@ class FillPostprocessor:
             return DropReason.CLOSES
         if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_end(hole, fill, self._least_broken))):
             return DropReason.REPEATS_SUFFIX
+        if not hole.literal and hole.ending.leaves_open(fill):
+            return DropReason.LEAVES_OPEN
         return self._finish(hole, self._mend_end(hole, fill) if self._mends else fill)
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
@@ -541,13 +559,66 @@ def _without_repeated_quotes(prefix: str, fill: str) -> str:
 
 
 def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
-    """`fill` indented with tabs or spaces, like the text around it."""
+    """`fill` indented like the text around it: with tabs or spaces, by its steps, and siblings of the first line as far
+    as that.
+    """
     if "\n" not in fill:
         return fill
-    step = indent_step(text, hole.span.start, hole.table.indent)
+    outer = indentation(previous_line(text, hole.span.start) or "", 0)
+    own_step = hole.indent.removeprefix(outer) if hole.indent.startswith(outer) else ""
+    step = indent_step(text, hole.span.start, own_step or hole.table.indent)
     with_tabs = "\t" in (hole.indent or step)
     lines = fill.split("\n")
-    return "\n".join([lines[0], *(_reindent(line, with_tabs, step) for line in lines[1:])])
+    lines[1:] = [_reindent(line, with_tabs, step) for line in lines[1:]]
+    is_kept = hole.literal or hole.table.ids[:1] in _BY_COLUMN or any(quotes in fill for quotes in _BLOCK_QUOTES)
+    return "\n".join(lines if is_kept else _align(hole, lines, step))
+
+
+def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]:
+    """The lines with the hole's indentation where a model took it for another, and with one step in each block. What
+    goes on with another line keeps its distance.
+    """
+
+    def width(indent: str) -> int:
+        return len(indent.expandtabs(_TAB_WIDTH))
+
+    def opens(line: str) -> bool:
+        return not _COMMENTED.match(line) and any(
+            re.search(regex, line) for regex in (_OPENS_BLOCK, hole.table.opening) if regex
+        )
+
+    start = hole.starts_with.count("\n")
+    own = width(hole.indent)
+    block = takewhile(lambda line: is_blank(line) or width(indentation(line, 0)) >= own, lines[start + 1 :])
+    widths = [width(indentation(line, 0)) for line in block if not is_blank(line)]
+    if not widths:
+        return list(lines)
+    first = lines[start] if start else hole.line_prefix + lines[0]
+    base = own if own in widths else min(widths)  # where the model thinks that the first line is
+    if base == widths[0] > own and opens(first):
+        base = own
+    elif base == widths[0] > own and (
+        _CONTINUED.search(first) or not is_word(lines[start + 1].lstrip()[:1], "#/@$\"'-")
+    ):
+        return list(lines)
+    levels = [(base, own)]
+    result = list(lines[: start + 1])
+    previous = first
+    for line in lines[start + 1 :]:
+        code = line.lstrip(" \t")
+        old = width(indentation(line, 0))
+        if code and old < own:
+            break
+        if code:
+            while len(levels) > 1 and old < levels[-1][0]:
+                levels.pop()
+            if old > levels[-1][0] and opens(previous):
+                levels.append((old, levels[-1][1] + width(step)))
+            new = max(levels[-1][1] + old - levels[-1][0], 0)
+            line = ("\t" * (new // _TAB_WIDTH) + " " * (new % _TAB_WIDTH) if "\t" in step else " " * new) + code
+            previous = code
+        result.append(line)
+    return [*result, *lines[len(result) :]]
 
 
 def _reindent(line: str, with_tabs: bool, step: str) -> str:

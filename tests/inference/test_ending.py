@@ -217,3 +217,23 @@ def test_an_unclosed_docstring_shows_in_the_text() -> None:
     ending = Ending('def f():\n    """', "\n", quotes="")
     assert ending.is_in_prose
     assert ending.cut_unfinished('Area."""\n    return 1\n\n\ndef g():\n') == 'Area."""\n    return 1'
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "is_open"),
+    [
+        ("items.map(", "item => ({", ");\n", True),
+        ("$a = array_map(", "function($name", ")\n", True),
+        ("sort.Slice(", "xs, func(i, j int) bool {", ")\n", True),
+        ("a = [", "(1, 2), (3", "]\n", True),
+        ("items.map(", "item => ({id: item.id})", ");\n", False),
+        ("f(", "g(a", "))\n", False),
+        ("if (", "f(a)", ") {\n", False),
+        ("if ready ", "{", "\n", False),
+        ('print("', "(see", '")\n', False),
+        ("# call f(", "a (or", ")\n", False),
+    ],
+)
+def test_brackets_left_open_inside_a_line_are_told(before: str, text: str, after: str, is_open: bool) -> None:
+    quotes = '"' if before.endswith('"') else None
+    assert Ending(before, after, quotes=quotes).leaves_open(text) == is_open

@@ -187,12 +187,13 @@ class FimRun(RequestRun[FimEvent]):
         with ExitStack() as stack:
             branch, text, context, previous_ids = yield from self._prefill(index, stack)
             decoder = Decoder(self._model, context, branch.forced, PromptLookup(branch.prompt.ids, previous_ids))
+            leaves_open = branch.prompt.ending.leaves_open
             first = 0
             num_extra = 0
             if text is None:
                 yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)
-                is_retried = self._repeats_name(branch) or (is_useless and not self._request.quick)
+                is_retried = self._is_unwanted(branch) or (is_useless and not self._request.quick)
                 num_extra = _MAX_RETRIES if is_retried else 0
             else:
                 for _ in decoder.append_forced(branch, text):
@@ -217,9 +218,13 @@ class FimRun(RequestRun[FimEvent]):
         if branches[0].is_finished:
             branches = [one for one in branches if one.text.strip() and not self._repeats_name(one)] or branches
             ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
-            ranked.sort(key=lambda fill: (results.flaws(fill), fill.index > 0, -fill.score))
+            ranked.sort(key=lambda fill: (results.flaws(fill), leaves_open(fill.texts[0]), fill.index > 0, -fill.score))
             self._fills[index] = ranked[:num_texts]
             self._drop_mismatches()
+
+    def _is_unwanted(self, branch: Branch) -> bool:
+        """Whether another text is better, even for a quick request."""
+        return self._repeats_name(branch) or branch.prompt.ending.leaves_open(branch.text)
 
     def _repeats_name(self, branch: Branch) -> bool:
         """Whether the text makes another comment with the file's name of the hole's line."""
@@ -245,11 +250,14 @@ class FimRun(RequestRun[FimEvent]):
         self, index: int, passes: Iterator[Branch], branches: list[Branch], end_s: float
     ) -> Iterator[FimEvent | None]:
         """Decodes alternatives until `end_s` on the monotonic clock, while the first text agrees with what is typed.
-        Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short.
+        Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short. A quick request
+        needs only one that is not unwanted.
         """
         is_useful: Callable[[str], object] = str.strip if self._region else _has_word
         for last in passes:
             yield None
+            if self._request.quick and not all(map(self._is_unwanted, branches)):
+                break
             is_late, has_text = self._is_late(), any(is_useful(branch.text) for branch in branches)
             if is_late and not has_text and is_useful(last.text):
                 if not last.is_finished:
