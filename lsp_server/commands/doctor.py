@@ -8,7 +8,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from shutil import which
@@ -25,7 +26,10 @@ from lsp_server.commands.arguments import add_model_arguments, given_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
 from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
+from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import names_of
+from lsp_server.fill.pipeline import FillBudget, fill
+from lsp_server.holes import Span
 from lsp_server.settings.configuration import NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.settings.worker_options import (
@@ -91,7 +95,8 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     yield from _edit_model(settings, tell)
     yield from examine_settings(configuration)
     if args.file:
-        yield from examine_file(args.file, args.at, configuration)
+        ask = None if options_problem(options) else lambda *hole: asyncio.run(_suggest(options, settings, *hole))
+        yield from examine_file(args.file, args.at, configuration, ask)
 
 
 def _edit_model(settings: Settings, tell: Tell) -> Iterator[Check]:
@@ -144,20 +149,41 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 
-async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
-    """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before
-    and that nobody else has joined meanwhile. Raises WorkerError and TimeoutError.
+@asynccontextmanager
+async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerClient]:
+    """A worker with its model. Ends one that did not run before and that nobody else has joined meanwhile. Raises
+    WorkerError and TimeoutError.
     """
-    deadline = Deadline(_LIMIT_MS)
     async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
         ran = await worker.status() is not None
         try:
-            await worker.load(deadline)
-            status = worker.last_status or Status(WorkerState.READY)
-            return status, await _fill(worker, deadline) if options.partner else None
+            await worker.load(Deadline(_LIMIT_MS))
+            yield worker
         finally:
             if not ran:
                 await worker.shut_down(if_unused=True)
+
+
+async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
+    """What the worker says, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
+    deadline = Deadline(_LIMIT_MS)
+    async with _loaded(options, tell) as worker:
+        status = worker.last_status or Status(WorkerState.READY)
+        return status, await _fill(worker, deadline) if options.partner else None
+
+
+async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: Span) -> Check:
+    """What an automatic request for the hole shows, or why nothing."""
+    try:
+        async with _loaded(options, lambda _: None) as worker:
+            budget = FillBudget.from_settings(settings, invoked=False)
+            result = await fill(worker, snapshot, [hole], budget, marker=settings.marker)
+    except (WorkerError, TimeoutError) as failure:
+        return Check.from_message("suggestion", Grade.WARN, str(failure) or "the model did not answer")
+    floor = settings.confidence_floor
+    if result.candidates and result.candidates[0].confidence >= floor:
+        return Check("suggestion", Grade.OK, repr(result.candidates[0].texts[0]))
+    return Check("suggestion", Grade.WARN, f"none: {result.why_empty(budget, floor)}")
 
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:

@@ -1,7 +1,7 @@
 """Explains why nothing happens in a file or at a position, and which settings apply. Asks no worker."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lsp_server import holes
@@ -9,6 +9,7 @@ from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
 from lsp_server.documents.uris import names_of
+from lsp_server.holes import Span
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import hole_for
 from lsp_server.settings.configuration import NAME, Configuration
@@ -17,6 +18,8 @@ from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
 
+Suggest = Callable[[Snapshot, Span], Check]
+"""What an automatic request for a hole shows, or why nothing."""
 _ADVICE = (
     "change the setting that it names, where `settings` above says; if it names none, rename the file, or allow it "
     "with allowedSecretGlobs in your editor's start options or INFILL_LS_ALLOWED_SECRET_GLOBS"
@@ -32,8 +35,10 @@ def examine_settings(configuration: Configuration) -> Iterator[Check]:
         yield Check("settings", Grade.WARN, problem)
 
 
-def examine_file(file: Path, position: str | None, configuration: Configuration) -> Iterator[Check]:
-    """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given."""
+def examine_file(
+    file: Path, position: str | None, configuration: Configuration, suggest: Suggest | None = None
+) -> Iterator[Check]:
+    """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given. `suggest` tries it."""
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
     settings = configuration.at_path(path)
     if reason := configuration.unreadable_reason(path, language):
@@ -47,7 +52,13 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
     yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
     yield _language(file, snapshot)
-    yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
+    if not position:
+        yield _markers(snapshot, settings)
+        return
+    found = _hole_at(snapshot, position, file, settings)
+    yield found[0]
+    if suggest and found[1]:
+        yield suggest(snapshot, found[1])
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
@@ -60,17 +71,17 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
     return Check("language", Grade.OK, f"{snapshot.language_id}, with a grammar")
 
 
-def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> Check:
+def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> tuple[Check, Span | None]:
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInputError as error:
-        return Check.from_message("hole", Grade.FAIL, str(error))
+        return Check.from_message("hole", Grade.FAIL, str(error)), None
     if reason := no_hole_reason(snapshot, offset, settings.marker):
         reason_text, _, advice = reason.partition(": ")
-        return Check("hole", Grade.FAIL, f"none at {position}: {reason_text}", advice)
+        return Check("hole", Grade.FAIL, f"none at {position}: {reason_text}", advice), None
     hole = holes.hole_at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
-    return Check("hole", Grade.OK, f"found at {position} ({kind})")
+    return Check("hole", Grade.OK, f"found at {position} ({kind})"), hole
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:

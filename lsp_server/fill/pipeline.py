@@ -33,7 +33,9 @@ _LATE_SHARE = 0.25
 """An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
-TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.invoked"
+TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
+STOPPED = "another request came first; try again"
+UNSURE = "the model is not sure enough: {:.2f}, and confidenceFloor is {:.2f}"
 CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
@@ -99,6 +101,7 @@ class FillResult:
 
     `late`: more time might give more. `stopped`: for another request. `unchanged`: the model returned the current text.
     `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts. `stats` is what it cost.
+    `reason` is why the model was not asked, or failed.
     """
 
     candidates: Sequence[Candidate]
@@ -108,15 +111,20 @@ class FillResult:
     cut: bool = False
     drops: Mapping[postprocess.DropReason, int] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
-    is_unknown: bool = False
+    reason: str = ""
 
-    def why_empty(self, budget: FillBudget) -> str:
-        if self.is_unknown:
-            return UNKNOWN_LANGUAGE
+    def why_empty(self, budget: FillBudget, floor: float = 0.0) -> str:
+        """Why there is nothing to show; `floor` is the least confidence of an automatic suggestion."""
+        if self.reason:
+            return self.reason
+        if self.candidates and not self.unchanged and self.candidates[0].confidence < floor:
+            return UNSURE.format(self.candidates[0].confidence, floor)
+        if self.stopped:
+            return STOPPED
         if self.cut:
             return CUT_OFF
         if self.late:
-            return TOO_LATE.format(budget.deadline.timeout_ms)
+            return TOO_LATE.format(budget.deadline.timeout_ms, "automatic" if budget.quick else "invoked")
         if self.unchanged:
             return NOTHING_TO_CHANGE
         return NOTHING_FITS + (WHAT_IT_WROTE.format(postprocess.describe_drops(self.drops)) if self.drops else "")
@@ -142,7 +150,7 @@ async def fill(
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id, drafts=on_draft is not None)
     if budget.quick and not context and _is_unknown(snapshot):
-        return FillResult([], late=False, is_unknown=True)
+        return FillResult([], late=False, reason=UNKNOWN_LANGUAGE)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
@@ -251,7 +259,7 @@ async def _request_fills(
         candidates,
         late=is_late,
         stopped=answer.done.outcome is Outcome.CANCELLED,
-        unchanged=any(candidate.texts == current for candidate in whole),
+        unchanged=any(current) and any(candidate.texts == current for candidate in whole),
         cut=only_whole and not whole and (not is_late or bool(answer.candidates)),
         drops=drops,
         stats=answer.done.stats,

@@ -8,6 +8,7 @@ from msgspec import Struct
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import no_hole_reason
 from lsp_server.diagnosis.models import offer, probed_catalogue
+from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.session import Session
@@ -49,6 +50,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
         offset = offset_of(snapshot.lines, params.position, session.client_capabilities.encoding)
+        report["noSuggestion"] = session.feature(InlineService).why_nothing(uri, offset)
         report["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
     return report
 

@@ -76,6 +76,8 @@ def _moving_mean(mean: float, value: float) -> float:
 
 
 log = logging.getLogger(__name__)
+_AFTER_UNDO = "nothing comes by itself after an undo; type on, or ask for it"
+_REJECTED = "you rejected this suggestion, or typed something else; ask for it to see it again"
 GRACE_S = 0.3
 """How long a computation outlives its cancelled request, waiting for the next one."""
 _numbers = count(1)
@@ -99,6 +101,12 @@ class _DocumentState:
     running: list[Computation] = field(default_factory=list)
     accepted: _Accepted | None = None
     """What the user accepted last, until it is in the text: editors report it before or after the change."""
+    silence: tuple[int, int, str] | None = None
+    """The version and the offset at which a request last found nothing, and why."""
+
+    def explain(self, request: InlineRequest, reason: str) -> None:
+        """Keeps why a request finds nothing."""
+        self.silence = self.document.version, request.cursor.offset, reason
 
 
 class InlineService(Feature):
@@ -159,7 +167,7 @@ class InlineService(Feature):
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
-        timer = loop.call_at(request.budget.deadline.time_s + late_s, request.answer)
+        timer = loop.call_at(request.budget.deadline.time_s + late_s, self._time_out, state, request)
         request.result.add_done_callback(lambda _: timer.cancel())
         running = next(
             (
@@ -175,6 +183,17 @@ class InlineService(Feature):
             self._attach(state, running, request)
         self._cancel_unwanted(state, prefetches=False)
         return request.result
+
+    def why_nothing(self, uri: str, offset: int) -> str | None:
+        """Why the last request at this place found nothing; None if it found something, or there was none."""
+        state = self._states.get(uri)
+        silence = state.silence if state else None
+        return silence[2] if state and silence and silence[:2] == (state.document.version, offset) else None
+
+    def _time_out(self, state: _DocumentState, request: InlineRequest) -> None:
+        if request.is_open:
+            state.explain(request, FillResult([], late=True).why_empty(request.budget))
+        request.answer()
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
         """A suggestion in its current place; None if it is unknown, accepted or rejected."""
@@ -215,7 +234,9 @@ class InlineService(Feature):
 
     def _known_suggestions(self, state: _DocumentState, request: InlineRequest) -> ShownSuggestions | None:
         """The suggestions that need no computation; None if one is needed."""
+        state.silence = None
         if state.history.is_after_undo and not request.invoked:
+            state.explain(request, _AFTER_UNDO)
             return ()
         suggestions = state.history.suggestions_for(request)
         if not suggestions or (request.invoked and not offers_choice(suggestions)):
@@ -364,6 +385,7 @@ class InlineService(Feature):
             self._is_failing = True
             if request.invoked and isinstance(failure, StillLoadingError | WorkerUnresponsiveError):
                 self._session.show_failure(failure)  # the connection reports all others
+            return FillResult([], late=False, reason=str(failure))
         return FillResult([], late=False)
 
     def _complete(self, state: _DocumentState, computation: Computation, filled: FillResult) -> None:
@@ -382,6 +404,9 @@ class InlineService(Feature):
             if not suggestions:
                 reason = "the model is unsure" if filled.candidates else filled.why_empty(request.budget)
                 log.debug("no inline completion: %s", reason)
+            if not suggestions:
+                is_found = filled.candidates and filled.candidates[0].confidence >= request.floor
+                state.explain(request, _REJECTED if is_found else filled.why_empty(request.budget, request.floor))
             self._show(state, suggestions, request, None if used else computation)
             request.answer(suggestions)
             used = used or bool(suggestions)

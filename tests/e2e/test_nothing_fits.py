@@ -41,3 +41,25 @@ async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
     client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
     assert await User(client, "x = ???\n").fill("fillFile", *EVERYWHERE) == {"applied": False, "reason": WHY}
     assert await client.quit() == 0
+
+
+async def test_in_the_status_and_by_doctor(useless: ScriptedWorker, tmp_path: Path) -> None:
+    client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
+    user = User(client, "x = ‸\n")
+    place = {"textDocument": {"uri": user.uri}, "position": {"line": 0, "character": 4}}
+    assert await user.complete() == []
+    assert (await client.ask("infill/status", place))["noSuggestion"] == WHY
+    useless.fills, useless.confidence = ["1 + 2"], 0.05
+    user.type("1")
+    assert await user.complete(invoked=False) == []
+    place["position"]["character"] = 5
+    assert "not sure enough: 0.05" in (await client.ask("infill/status", place))["noSuggestion"]
+    assert await client.quit() == 0
+    file = tmp_path / "a.py"
+    file.write_text("x = \n")
+    done = await asyncio.to_thread(infill_ls, "doctor", file, "--at", "1:5", "--json")
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert "not sure enough: 0.05" in checks["suggestion"]["found"]
+    useless.confidence = 1.0
+    done = await asyncio.to_thread(infill_ls, "doctor", file, "--at", "1:5", "--json")
+    assert "'1 + 2'" in done.stdout
