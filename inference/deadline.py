@@ -27,7 +27,6 @@ class Deadline:
 
     @property
     def elapsed_ms(self) -> float:
-        """The time since its start."""
         return (time.monotonic() - self.start_s) * 1000
 
     def restarted(self) -> "Deadline":

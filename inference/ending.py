@@ -106,7 +106,6 @@ class Ending:
         return text if block == lines else block
 
     def cut(self, text: str) -> str:
-        """Cuts a finished text at its end."""
         return self.cut_line(self.cut_at_block_end(text))
 
     def cut_line(self, text: str) -> str:
@@ -265,7 +264,6 @@ class Ending:
 
     @cached_property
     def _opened(self) -> "_BracketList":
-        """The brackets open in front of the hole."""
         return _unpaired(self._brackets(self._prefix))[1]
 
     @cached_property
@@ -308,7 +306,6 @@ _BracketList = list[tuple[int, str]]
 
 
 def _unpaired(brackets: Iterable[tuple[int, str]]) -> tuple[_BracketList, _BracketList]:
-    """The closing and the opening brackets that have no partner."""
     closers: _BracketList = []
     openers: _BracketList = []
     for offset, bracket in brackets:

@@ -27,7 +27,6 @@ MAX_STEPS = 1000
 """The highest `InfillRequest.max_steps`: no canvas has as many rows."""
 
 MAX_CANDIDATES = 16
-"""The most candidates for one request."""
 
 MAX_PROPOSALS, MAX_PROPOSED_CHARACTERS = 24, 2_000
 """The most `NextEditRequest.proposals`, and characters in each of a proposal's texts, old and new."""
@@ -387,7 +386,6 @@ class Draft(_Message, frozen=True, tag="draft"):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The draft of each hole as one string."""
         return tuple("".join(pieces) for pieces in self.pieces)
 
 

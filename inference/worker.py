@@ -54,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backend]:
-    """Connects to the server that the command line names, or loads its model."""
     if address.is_url(arguments.model):
         return server_backend.connect(arguments, service.progress)
     return open_engine(load_engine, arguments, service)

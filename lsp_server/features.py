@@ -59,7 +59,6 @@ class Feature:
     parts: Sequence["Feature"] = ()
 
     def opened(self, uri: str) -> None:
-        """A document was opened."""
         for part in self.parts:
             part.opened(uri)
 
@@ -69,7 +68,6 @@ class Feature:
             part.changed(uri, changes)
 
     def saved(self, uri: str) -> None:
-        """A document was saved."""
         for part in self.parts:
             part.saved(uri)
 
@@ -79,22 +77,18 @@ class Feature:
             part.closed(uri)
 
     def shown(self, uri: str, event: ShownEvent) -> None:
-        """The user sees an answer."""
         for part in self.parts:
             part.shown(uri, event)
 
     def accepted(self, uri: str, event: AcceptedEvent) -> None:
-        """The user accepted an answer."""
         for part in self.parts:
             part.accepted(uri, event)
 
     def rejected(self, uri: str, answer_id: str) -> None:
-        """The user rejected an answer."""
         for part in self.parts:
             part.rejected(uri, answer_id)
 
     async def ended(self) -> None:
-        """The session has ended."""
         for part in self.parts:
             await part.ended()
 

@@ -108,7 +108,6 @@ log = logging.getLogger(__name__)
 
 
 def _add_features(session: Session) -> None:
-    """Adds every feature."""
     ledger = Ledger(session.warn)
     session.events.parts += [
         StatisticsFeature(session, ledger),

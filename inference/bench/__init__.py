@@ -23,7 +23,6 @@ class BenchError(Exception):
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for a model."""
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")

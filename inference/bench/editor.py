@@ -146,7 +146,6 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
 
 
 def engine_ends(runtime: Path) -> Ends:
-    """What the logs of workers say."""
     matches = [match for log in runtime.glob("*.log") for match in _ENDED.findall(log.read_text("utf-8"))]
     return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in matches]
 

@@ -45,12 +45,10 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def solution(self) -> str:
-        """What belongs into the hole."""
         return self.canonical_solution.strip(_LINE_BREAKS)
 
     @property
     def prefix(self) -> str:
-        """The text before the hole."""
         return self.prompt + self.canonical_solution[: self._start]
 
     @property

@@ -81,7 +81,6 @@ class RandomWeights(TensorReader):
 
 
 def config_of(text: dict[str, Any]) -> Any:
-    """The configuration of a DiffusionGemma from that of its text part."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
 
     return DiffusionGemmaConfig(

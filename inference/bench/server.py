@@ -130,7 +130,6 @@ class EchoEngine:
         self._numbers = count(1)
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Candidate | Done]:
-        """One candidate and the end."""
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + _ANSWER.format(next(self._numbers)) for hole in holes)
         yield Candidate(request.id, texts, confidence=1.0)

@@ -82,7 +82,6 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self._change(URI, {"start": position, "end": position}, text)
 
     def replace(self, uri: str, start: int, end: int, new: str) -> None:
-        """Replaces [start, end) of a document's text."""
         text = self.texts[uri]
         self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
         self.texts[uri] = text[:start] + new + text[end:]

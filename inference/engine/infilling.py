@@ -15,7 +15,7 @@ from inference.engine.canvas import results
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
 from inference.engine.canvas.plan import CanvasPlanner
-from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill
+from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill, TokenTexts
 from inference.engine.denoising import length, prune, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.denoising.length import SearchBudget
@@ -66,7 +66,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             fills: list[RankedFill] = []
             group, previous = canvases.begin()
             yield from self._fill_canvas(group, previous, fills)
-            canvases.add(group, fills)
+            canvases.add(group.start, fills)
         holes = self._planner.request.holes
         ms = self._counters.ms()
         yield from results.candidates(
@@ -113,7 +113,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         return plan, context
 
     def _matching(self, filled: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
-        holes = self._planner.request.holes[plan.group.start : plan.group.stop]
+        holes = self._planner.request.holes[plan.group.start :]
         texts = [canvas.texts(self._model.vocabulary, plan.holes) for canvas in filled]
         return [canvas for canvas, fills in zip(filled, texts, strict=True) if results.matches_typed_text(fills, holes)]
 
@@ -193,9 +193,8 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
 
     def _draft(self, canvas: FilledCanvas, plan: CanvasPlan, previous: Sequence[str], loop: Denoiser) -> Draft:
         """One canvas as it is now, the texts of the earlier ones, and nothing in the others' holes."""
-        previous_parts = [((text,), (1.0,)) for text in previous]
-        parts = [canvas.token_texts(self._model.vocabulary, index, hole) for index, hole in enumerate(plan.holes)]
-        empty: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        later_parts = [empty] * (len(self._planner.request.holes) - plan.group.stop)
-        texts, confidences = zip(*previous_parts, *parts, *later_parts, strict=True)
-        return Draft(self._request.id, loop.step_number, loop.max_steps, texts, confidences)
+        parts: dict[int, TokenTexts] = {index: ((text,), (1.0,)) for index, text in enumerate(previous)}
+        for index, hole in enumerate(plan.holes):
+            parts[plan.group.start + index] = canvas.token_texts(self._model.vocabulary, index, hole)
+        num_holes = len(self._planner.request.holes)
+        return results.draft(self._request.id, loop.step_number, loop.max_steps, parts, num_holes)

@@ -89,7 +89,6 @@ class LoadedModel:
 
     @property
     def fim(self) -> FimAdapter:
-        """The family of a model that fills the middle."""
         assert self.family.traits.is_fim
         return cast("FimAdapter", self.family)
 

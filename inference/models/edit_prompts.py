@@ -260,7 +260,6 @@ def _sweep(excerpt: _Excerpt) -> str:
 
 
 def _diff(hunk: Hunk) -> str:
-    """A change as a unified diff without context."""
     old, new = (LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
     place = hunk.line + 1
     head = f"@@ -{place},{len(old)} +{place},{len(new)} @@\n"

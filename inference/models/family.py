@@ -57,11 +57,8 @@ class ModelAdapter(Protocol):
     """One loaded model. Not thread-safe: one thread drives it and all its contexts."""
 
     name: str
-    """The user's name for the model."""
     properties: InfillConfig
-    """The checkpoint's own settings."""
     traits: ModelTraits
-    """The model's abilities."""
     tokenizer: "Tokenizer"
     """The checkpoint's own, byte-level or with byte fallback."""
     device: "device"

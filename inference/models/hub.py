@@ -139,7 +139,6 @@ def _empty(stream: BinaryIO) -> None:
 
 
 def is_intact(path: Path, file: FileRecord) -> bool:
-    """Whether a file on disk matches the hub's description."""
     if not has_size(path, file.size):  # opening a pipe would block
         return False
     if len(file.digest) == hashlib.sha256().digest_size * 2:

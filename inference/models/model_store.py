@@ -20,7 +20,6 @@ from inference.models.family import ModelError
 RECORD = "pulled.json"
 CONFIG = "config.json"
 PART = ".part"
-"""The suffix of an incomplete file."""
 
 WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
 """Files of a repository's top folder to fetch; a GGUF file only if it is pinned or the only model."""

@@ -68,7 +68,6 @@ class PrefixCache(Generic[_Entry]):
         self._max_entries = max_entries
         self._min_entries = min_entries
         self.ahead_tokens = 0
-        """How many tokens were prefilled ahead."""
         self.ahead_hits = 0
         """How often a request used these."""
         self._slots: list[_Slot[_Entry]] = []

@@ -31,7 +31,6 @@ MODEL = ServerRole(
     "INFILL_LS_SERVER_TOKEN",
     "server-token",
 )
-"""The server that has the model."""
 PARTNER = ServerRole(
     "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
@@ -42,7 +41,6 @@ EDITS = ServerRole(
     "INFILL_LS_NEXT_EDIT_TOKEN",
     "next-edit-token",
 )
-"""The server that has the edit model."""
 ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
 """Ours, which other programs ask."""
 

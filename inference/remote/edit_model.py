@@ -31,7 +31,6 @@ class EditModelBackend(ServerBackend):
     _gives_logprobs = True
 
     async def _probe(self) -> None:
-        """Finds out the name of the server's only model, and its kind."""
         model = await self.listed_model()
         kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if kind is None:

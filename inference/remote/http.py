@@ -85,7 +85,6 @@ class _Pause:
         self.reset()
 
     def reset(self) -> None:
-        """The server answered."""
         self._failures = 0
         self._until = 0.0
         self._error: ServerError | None = None

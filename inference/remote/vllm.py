@@ -198,7 +198,6 @@ class VllmRun(RemoteRun):
         """Seeded, because vLLM takes no seed: so the first step is repeatable."""
         self._effort = SearchBudget.from_request(self.request, model.properties)
         self._plan: CanvasPlan
-        """The current canvas."""
         self._is_first = True
         """Whether nothing of it was read yet."""
         self._filled_canvases: list[FilledCanvas] = []
@@ -215,11 +214,11 @@ class VllmRun(RemoteRun):
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             fills = await self._canvas(canvases, plan, earlier_fills)
             self._pin(canvases)
-            holes = planner.request.holes[group.start : group.stop]
+            holes = planner.request.holes[group.start :]
             fills = [fill for fill in fills if results.matches_typed_text(fill.texts, holes)]
             if not fills and not canvases.is_amended:  # asking again would bring the same
                 break
-            canvases.add(group, fills)
+            canvases.add(group.start, fills)
         holes = planner.request.holes
         max_candidates = self._effort.candidates
         complete = not self._is_past_deadline()
@@ -461,7 +460,6 @@ class VllmBackend(ServerBackend):
     _found: tuple[ServedModel, int] | None = None
 
     async def _probe(self) -> None:
-        """Finds out the server's model, and reads this machine's tokenizer for it."""
         model = await self.listed_model()
         found = model, await self._canvas_tokens(model.id)
         if found == self._found:

@@ -54,7 +54,6 @@ class EngineWork:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.used_s = 0.0
-        """The engine time it has had."""
         self.steps: Any = None
         """The engine's work, once it has begun: an event per step, None for no news, `Done` last."""
         self.is_cancelled = False

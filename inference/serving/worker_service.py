@@ -29,7 +29,6 @@ FINISH_S = 60.0
 HUNG_STEP_S = 10.0
 """When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
 CHECK_EVERY_S = 1.0
-"""How often to check whether the worker is idle."""
 PROGRESS_EVERY_S = 0.1
 """Report progress no more often: a checkpoint has thousands of tensors."""
 MIN_STARTUP_S = 10.0
@@ -278,7 +277,6 @@ class WorkerService:
             self._end_if_finished()
 
     def _refresh(self) -> None:
-        """Tells clients when the worker becomes busy or idle."""
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
             state = WorkerState.BUSY if any(self.jobs.counts()) else WorkerState.READY
             if state is not self._state.state:

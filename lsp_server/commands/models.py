@@ -20,7 +20,6 @@ from lsp_server.worker.connect import NotListeningError, attach
 
 _NAME = "infill-ls models"
 _WORKER_S = 30.0
-"""How long to wait for the workers."""
 _WIDE = 200
 """Columns if the output is not a terminal."""
 _FOOTNOTE = """\
@@ -31,7 +30,6 @@ several files are computed from the published shapes. Memory: for the weights an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     actions = parser.add_subparsers(dest="action", metavar="[pull]")

@@ -18,7 +18,6 @@ _PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _MAX_LINE_CHARACTERS = 1_000
 """A piece with a longer line is data, or minified."""
 _K1, _B = 1.2, 0.75
-"""The usual constants of BM25."""
 _KEPT_TEXTS = 32
 _KEPT_WORDS = 20_000
 
@@ -89,6 +88,5 @@ def _words(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=_KEPT_WORDS)
 def _split(word: str) -> tuple[str, ...]:
-    """A word and its parts, in lower case."""
     parts = [part.lower() for part in _PART.findall(word) if len(part) > 1]
     return (word.lower(), *(parts if len(parts) > 1 else ()))

@@ -248,7 +248,7 @@ async def _request_fills(
     except TimeoutError:
         return FillResult([], late=True)
     whole = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
-    deadline = postprocess.FitDeadline(max(budget.deadline.remaining_ms, _MIN_FIT_MS) / 1000)
+    deadline = postprocess.FitDeadline(max(budget.deadline.remaining_ms, _MIN_FIT_MS))
     try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(postprocess_all, snapshot, spans, whole, deadline, marker)
     finally:

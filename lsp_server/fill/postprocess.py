@@ -4,7 +4,6 @@ Text in, text out; knows no LSP, worker or model. A hole for which a candidate h
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Self
 from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
+from inference.deadline import Deadline
 from inference.ending import CONTROL_TOKEN, Ending, lexical_brackets
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
@@ -48,17 +48,16 @@ _MEND_PARSE_S = 0.02
 
 
 class FitDeadline:
-    """Two deadlines, in `remaining_s` and, for parsing, in half of that. `stop` ends both."""
+    """A deadline that `stop` ends early. Parsing may take half of the time until it."""
 
-    def __init__(self, remaining_s: float = float("inf")) -> None:
-        self._parse_until_s = time.monotonic() + remaining_s / 2
-        self._until_s = time.monotonic() + remaining_s
+    def __init__(self, timeout_ms: float = float("inf")) -> None:
+        self._deadline = Deadline(timeout_ms)
         self._stopped = False
         self._parse = Limit(MAX_PARSE_S)
 
     @property
     def is_past(self) -> bool:
-        return self._stopped or time.monotonic() >= self._until_s
+        return self._stopped or self._deadline.is_past
 
     def stop(self) -> None:
         self._stopped = True
@@ -66,7 +65,7 @@ class FitDeadline:
 
     def parse_limit(self, max_s: float = MAX_PARSE_S) -> Limit | None:
         """The limit of the next parse, in seconds of processor time; None: do not parse."""
-        if self._stopped or time.monotonic() >= self._parse_until_s:
+        if self._stopped or self._deadline.elapsed_ms >= self._deadline.timeout_ms / 2:
             return None
         self._parse = Limit(max_s)
         return self._parse

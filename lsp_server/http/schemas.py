@@ -72,7 +72,6 @@ class _BaseRequest(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The texts that end it."""
         stops = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
         return tuple(text for text in stops if text)
 
@@ -104,15 +103,12 @@ class LlamaInfillRequest(_BaseRequest, frozen=True):
         return parsed or FimInput(self.input_prefix + self.prompt, self.input_suffix, context=extra)
 
     def stream_event(self, text: str, model: str) -> dict[str, Any]:
-        """An event of a stream, with more of the text."""
         return {"content": text, "stop": False, "model": model}
 
     def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
-        """The last event of a stream."""
         return {**self._fields(completion, model), "content": ""}
 
     def response(self, completion: Completion, model: str) -> dict[str, Any]:
-        """The response without a stream."""
         fields = self._fields(completion, model)
         if not self.response_fields:
             return fields

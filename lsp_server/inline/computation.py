@@ -58,7 +58,6 @@ class Computation:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a request still waits for it."""
         return any(request.is_open for request in self.waiting)
 
     def follow(self, change: TextChange) -> bool:

@@ -145,7 +145,6 @@ def _have_same_result(a: Suggestion, b: Suggestion, text: str) -> bool:
 
 
 def _result_within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
-    """The result for `[start, end)` of `text`."""
     return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
 

@@ -38,7 +38,6 @@ class ReadAhead(Feature):
         self._task: asyncio.Task[None] | None = None
 
     def rest(self, document: Document, offset: int) -> None:
-        """The cursor rests at `offset`."""
         place = document.uri, document.version, line_start(document.text, offset)
         client = self._session.worker.client
         is_local = client.last_status is not None and not client.last_status.server
@@ -81,6 +80,5 @@ class ReadAhead(Feature):
 
 
 def _is_allowed(settings: Settings) -> bool:
-    """Whether the user wants it now."""
     battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
     return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))

@@ -54,7 +54,6 @@ class Debounce:
         self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _moving_mean(self._interval_s, passed_s)
 
     def record_fill(self, took_s: float) -> None:
-        """Records the duration of a fill."""
         self._fill_s = _moving_mean(self._fill_s, took_s)
 
     def wait_s(self, base_s: float, now_s: float) -> float:

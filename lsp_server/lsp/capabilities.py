@@ -12,7 +12,6 @@ from lsp_server.holes import Span
 from lsp_server.lsp.protocol import RawPosition, RawRange
 
 COMMAND_PREFIX = "infill-ls."
-"""The prefix of all our command names."""
 ACCEPT_COMMAND = f"{COMMAND_PREFIX}didAccept"
 PULL_COMMAND = f"{COMMAND_PREFIX}pullModel"
 REFINE_SUGGESTION_COMMAND = f"{COMMAND_PREFIX}refineSuggestion"
@@ -57,7 +56,6 @@ _FLAGS = {
     "configuration": "workspace.configuration",
     "registers_configuration": "workspace.didChangeConfiguration.dynamicRegistration",
 }
-"""The capabilities that are true or false."""
 
 
 def parse_client_capabilities(capabilities: Any, client: Any = None) -> ClientCapabilities:
@@ -120,7 +118,6 @@ def _list_at(value: Any, path: str) -> list[Any]:
 
 
 def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:
-    """The range `[start, end)` of a text with these lines."""
     first, last = (types.Position(*lines.position(offset, encoding)) for offset in (start, end))
     return types.Range(start=first, end=last)
 

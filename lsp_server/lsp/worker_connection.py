@@ -22,7 +22,6 @@ STATUS = "infill/status"
 STATUS_CHANGED = "infill/didChangeStatus"
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
-"""How long `refresh` waits for the worker."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 _SHOWN = (

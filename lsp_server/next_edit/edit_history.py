@@ -39,7 +39,6 @@ class EditHistory:
                 yield text
 
     def _add(self, change: TextChange, num_closed: int) -> None:
-        """Adds a change. The first edits are closed."""
         moved = change  # as if made before the later edits
         for index in range(len(self._edits) - 1, num_closed - 1, -1):
             edit = self._edits[index]

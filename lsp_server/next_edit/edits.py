@@ -25,7 +25,6 @@ class NextEdit:
     score: float = field(default=1.0, compare=False)
 
     def change(self, text: str) -> TextChange:
-        """Returns what the edit changes in the document's text."""
         return TextChange(self.start, text[self.start : self.end], self.text)
 
     def after(self, change: TextChange) -> "NextEdit | None":
@@ -60,5 +59,4 @@ def apart(edits: Iterable[NextEdit]) -> list[NextEdit]:
 
 
 def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
-    """Returns the edit to offer first."""
     return min(edits, key=lambda edit: (abs(edit.start - cursor), edit.start), default=None)

@@ -33,7 +33,6 @@ class EditJudge:
         return [edit for edit in fitting[:_MAX_TRIED] if not self.breaks_syntax([edit])]
 
     def is_invisible(self, text: str) -> bool:
-        """Whether `text` has an invisible character that the source does not have."""
         return adds_invisible(text, self._source.text)
 
     @cached_property

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MAX_EDITS = 6
-"""How many edits back the model looks."""
 
 
 async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit]:

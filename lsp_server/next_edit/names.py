@@ -156,7 +156,6 @@ class NameIndex:
         return next((scope for scope in near.scopes if scope in binding), 0)
 
     def binding_scope_ids(self, word: str) -> set[int]:
-        """The ids of the scopes that bind a name."""
         return {name.binder.id for name in self.occurrences(word) if name.binder is not None}
 
     def definitions(self, word: str, near: Name) -> list[Name]:
@@ -318,7 +317,6 @@ class NameIndex:
         return "" if callee is None else self.view.code(callee)
 
     def class_around(self, ancestors: Sequence[Node]) -> str:
-        """The name of the enclosing class."""
         node = next((node for node in ancestors if node.type in self._owners), None)
         name = None if node is None else node.child_by_field_name(self._owners[node.type])
         match = None if name is None else _TYPE_NAME.search(self.view.code(name))

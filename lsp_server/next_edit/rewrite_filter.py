@@ -156,7 +156,6 @@ class _RewriteFilter:
         return node is not None and node.parent is not None and node.type not in view.table.blocks
 
     def is_wanted(self, edit: NextEdit) -> bool:
-        """Whether to offer the edit."""
         reason = self._drop_reason(edit)
         if reason:
             line = self.source.text.count("\n", 0, edit.start) + 1

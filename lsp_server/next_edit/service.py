@@ -228,7 +228,6 @@ class NextEditService(Feature):
         return offer
 
     def show(self, uri: str, offer_id: str) -> None:
-        """The user sees an offer."""
         if offer := self._find(uri, offer_id):
             self._report_shown(uri, offer)
 

@@ -67,7 +67,6 @@ def changed_functions(diff: SourceDiff) -> Iterator[_Function]:
 
 
 def _function_over(names: NameIndex, offset: int) -> Node | None:
-    """The function whose head contains `offset`."""
     view = names.view
     leaf = view.leaf_at(min(offset, len(view.text) - 1))
     for node in view.ancestors(leaf):
@@ -78,7 +77,6 @@ def _function_over(names: NameIndex, offset: int) -> Node | None:
 
 
 def _name_of(names: NameIndex, function: Node) -> Name | None:
-    """The name of a function, or of the variable that holds it."""
     node = function.child_by_field_name("name")
     if node is None and function.parent is not None:
         node = function.parent.child_by_field_name("name")
@@ -152,7 +150,6 @@ def _after_parameters(diff: SourceDiff, function: _Function) -> Iterator[NextEdi
 
 
 def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[NextEdit]:
-    """The call with other arguments."""
     if call.arguments:
         start, end = view.start(call.arguments[0]), view.end(call.arguments[-1])
     elif (listed := call.node.children[-1]).children:
@@ -202,7 +199,6 @@ def _calls(diff: SourceDiff, name: Name, *, also_new: bool = False) -> Iterator[
 
 
 def _call_of(names: NameIndex, name: Name) -> _Call | None:
-    """The call whose callee is a name."""
     for kind, callee_field, arguments_field in names.rules.calls:
         node = next((node for node in name.ancestors[:2] if node.type == kind), None)
         callee = None if node is None else node.child_by_field_name(callee_field)
@@ -307,7 +303,6 @@ def _awaited(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdit 
 
 
 def _not_awaited(names: NameIndex, call: _Call) -> NextEdit | None:
-    """The call without its `await`."""
     view, rules = names.view, names.rules
     parent = view.parent(call.node)
     if parent is None or parent.type != rules.awaits:

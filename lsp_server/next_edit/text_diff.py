@@ -37,12 +37,10 @@ class TextDiff:
 
     @cached_property
     def words(self) -> tuple[DiffRange, ...]:
-        """The differences by words, in order."""
         return tuple(words for lines in self.lines for words in self._words_in(lines))
 
     @cached_property
     def lines(self) -> tuple[DiffRange, ...]:
-        """The differences by whole lines, in order."""
         change = minimal_change(self.old, self.new)
         first = self.old.rfind("\n", 0, change.start) + 1
         tail = len(self.old) - (self.old.find("\n", change.end) + 1 or len(self.old))

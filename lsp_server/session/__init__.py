@@ -54,7 +54,6 @@ class Session:
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
         self.events = FeatureEvents()
-        """What to tell all features."""
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._file_system = BlockingIo()
@@ -258,7 +257,6 @@ class Session:
         return document.snapshot() if is_current else None
 
     def mark_used(self, uri: str) -> None:
-        """The user works in this document, which makes it the most recently used."""
         if document := self.documents.pop(uri, None):
             self.documents[uri] = document
 

@@ -25,7 +25,6 @@ from lsp_server.syntax.languages import language_of, resolve_language_id
 
 NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
-"""The name of its layer."""
 MAX_BYTES = 65_536
 Stamp = tuple[int, int, int] | None
 """Changes whenever a file does; None if there is none."""

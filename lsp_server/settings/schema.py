@@ -15,7 +15,6 @@ PARTNER = "partner"
 OFF = "off"
 """The `nextEdit.model` of a user without one."""
 MAX_CANDIDATES = 8
-"""The most candidates in one answer."""
 MAX_IDLE_S = 31_536_000
 """A year: more is a mistake, and no clock can count to infinity."""
 
@@ -202,7 +201,6 @@ WORKER_FIELDS = tuple(
 STARTUP = frozenset({*WORKER_FIELDS, "server", "partner", "idle_seconds", "trust_workspace"})
 """Fields that choose the worker. They are read once, at start."""
 START_TAG = "start"
-"""The tag of these fields in the JSON Schema."""
 USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
 ONLY_LESS = (

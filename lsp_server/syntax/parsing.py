@@ -51,7 +51,6 @@ class ByteOffsets:
                 self._starts.append(self._starts[-1] + len(encode(text[start : start + _CHUNK_CHARACTERS])))
 
     def byte_at(self, offset: int) -> int:
-        """The byte at which the character at `offset` starts."""
         if self._ascii:
             return offset
         chunk = offset // _CHUNK_CHARACTERS

@@ -144,9 +144,7 @@ def _create_private_file(file: Path) -> None:
 
 
 WRITE_S = 1.0
-"""Write this long after the first count."""
 RETRY_S = 30.0
-"""After a failure, wait this long."""
 CLOSE_S = 3.0
 """The end of a session waits this long for a slow disk."""
 _MAX_PAIRS = 1000
@@ -254,5 +252,4 @@ class StatisticsFeature(Feature):
 
 
 def language_of(language_id: str) -> str:
-    """A language, as it is counted."""
     return language_id if _LANGUAGE.fullmatch(language_id) else "other"

@@ -90,7 +90,6 @@ class WorkerAnswer:
     candidates: tuple[Candidate, ...]
     done: Done
     edits: tuple[ScoredEdit, ...] = ()
-    """The answer to a `NextEditRequest`."""
 
 
 @dataclass(eq=False)
@@ -146,7 +145,6 @@ class WorkerClient:
 
     @property
     def state(self) -> ClientState:
-        """This client's state with respect to its worker."""
         if self._closed:
             return ClientState.CLOSED
         if self._connection is not None:
@@ -177,7 +175,6 @@ class WorkerClient:
 
     @property
     def pid(self) -> int | None:
-        """The process of the worker that this client is connected to."""
         return self._connection.pid if self._connection else None
 
     async def request(

@@ -287,14 +287,12 @@ _REGULAR: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def _open_errors(paths: WorkerPaths) -> BinaryIO:
-    """An empty file for a new worker's stderr."""
     with suppress(OSError):
         return os.fdopen(os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _REGULAR, 0o600), "wb")
     return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
 def _last_words(paths: WorkerPaths) -> str:
-    """The last line that a process wrote to stderr, which names the problem."""
     with suppress(OSError):
         is_file = paths.errors.is_file()  # and no pipe, which would block
         if is_file and (lines := paths.errors.read_text(errors="replace").strip().splitlines()):

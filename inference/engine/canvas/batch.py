@@ -22,7 +22,6 @@ class CanvasBatch:
     """The places of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
 
     canvases: tuple[ComposedCanvas, ...]
-    """The canvases as they were composed."""
     pinned: Tensor
     """(B, W) ids; 0 at hole rows and padding."""
     valid: Tensor | None

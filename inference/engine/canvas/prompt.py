@@ -85,11 +85,13 @@ def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None
 
 def short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> Frame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
-    alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH_CHARS:])
-    short = frame(vocabulary, properties, alone)
-    if len(short.before) <= SHORT_PREFIX_TOKENS // 2:
-        return short
-    return frame(vocabulary, properties, msgspec.structs.replace(alone, instruction=""))
+    max_tokens = SHORT_PREFIX_TOKENS // 2
+    is_short = _tokens_up_to(vocabulary, request.instruction, max_tokens) <= max_tokens
+    instruction = request.instruction if is_short else ""
+    path = request.path[-_SHORT_PATH_CHARS:]
+    return frame(
+        vocabulary, properties, msgspec.structs.replace(request, context=(), path=path, instruction=instruction)
+    )
 
 
 def context_tokens(vocabulary: Vocabulary, properties: InfillConfig) -> int:

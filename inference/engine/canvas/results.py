@@ -4,16 +4,15 @@ Does not know how a canvas was filled: by the engine's own steps, or by a remote
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
 
 from inference.engine.canvas import repetition
 from inference.engine.canvas.layout import HoleLayout, HoleRows
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
-from inference.messages import Candidate, Hole
+from inference.messages import Candidate, Draft, Hole
 
 REPLACEMENT_CHARACTER = "\ufffd"
 """Replaces bytes that form no whole character."""
@@ -70,9 +69,7 @@ class FilledCanvas:
             num_bytes += len(value)
         return values
 
-    def token_texts(
-        self, vocabulary: Vocabulary, index: int, hole: HoleLayout
-    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    def token_texts(self, vocabulary: Vocabulary, index: int, hole: HoleLayout) -> "TokenTexts":
         """The current text of one hole: a text per token, whole characters only, and the confidence of each.
 
         Tokens that hold half a character join the next one.
@@ -103,9 +100,10 @@ class RankedFill:
     canvas: FilledCanvas
 
 
-class CanvasResult(NamedTuple):
-    group: range
-    fills: list[RankedFill]
+FillsByHole = Mapping[int, list[RankedFill]]
+"""The fills of each canvas, best first, by its first hole, in filling order."""
+TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
+"""The text of a hole, a piece per token, and the confidence of each."""
 
 
 def flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
@@ -140,7 +138,7 @@ class CanvasProgress:
     """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
 
     def __init__(self, planner: CanvasPlanner) -> None:
-        self.done: list[CanvasResult] = []
+        self.done: dict[int, list[RankedFill]] = {}
         self.is_amended = False
         """Whether anything was typed since the current canvas began."""
         self._planner = planner
@@ -153,13 +151,12 @@ class CanvasProgress:
 
     @property
     def has_typed_text(self) -> bool:
-        """Whether to call `apply_typed_text`."""
         return bool(self._typed)
 
     def begin(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
         self._typed.clear()
-        return self._planner.group_from(self._end), [text for canvas in self.done for text in canvas.fills[0].texts]
+        return self._planner.group_from(self._end), [text for fills in self.done.values() for text in fills[0].texts]
 
     def pin(self, hole: int, text: str) -> None:
         """`text` is now at the start of a hole. Raises RequestError if there is no such hole."""
@@ -181,47 +178,59 @@ class CanvasProgress:
                 return False
         return True
 
-    def add(self, group: range, fills: list[RankedFill]) -> None:
+    def add(self, first: int, fills: list[RankedFill]) -> None:
         """Records the fills of the current canvas (none if it was abandoned). Drops what contradicts the typed text."""
-        self.done.append(CanvasResult(group, fills))
+        self.done[first] = fills
         if self.is_amended:
             self.is_amended = False
             self.done = keep_matching(self.done, self._planner.request.holes)
 
     @property
     def _end(self) -> int:
-        return self.done[-1].group.stop if self.done else 0
+        return sum(len(fills[0].texts) for fills in self.done.values())
 
 
 def matches_typed_text(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
-    return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
+    """Whether the texts of the first of these holes agree with what was typed there."""
+    return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=False))
 
 
-def keep_matching(done: Iterable[CanvasResult], holes: Sequence[Hole]) -> list[CanvasResult]:
+def keep_matching(done: FillsByHole, holes: Sequence[Hole]) -> dict[int, list[RankedFill]]:
     """The canvases before the first whose best fill contradicts the typed text, with the fills that agree."""
-    matching = []
-    for group, fills in done:
-        agreeing = [fill for fill in fills if matches_typed_text(fill.texts, holes[group.start : group.stop])]
+    matching = {}
+    for first, fills in done.items():
+        agreeing = [fill for fill in fills if matches_typed_text(fill.texts, holes[first:])]
         if not agreeing or agreeing[0] is not fills[0]:
             break
-        matching.append(CanvasResult(group, agreeing))
+        matching[first] = agreeing
     return matching
 
 
+def draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, TokenTexts], num_holes: int) -> Draft:
+    """The current texts of the holes in `parts`, and nothing in the others."""
+    texts, confidences = zip(*(parts.get(index, ((), ())) for index in range(num_holes)), strict=True)
+    return Draft(request_id, step, max_steps, texts, confidences)
+
+
 def candidates(
-    request_id: str, canvases: Sequence[CanvasResult], holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
+    request_id: str, done: FillsByHole, holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
     those whose answers all repeat themselves or have half a character; if that is every hole, there is no candidate.
     """
-    offered = [(group, _without_repetitive(group, fills, holes)) for group, fills in canvases]
-    for rank in range(min(limit, max((len(fills) for _, fills in offered), default=0))):
-        parts = {group.start: fills[rank if rank < len(fills) else 0] for group, fills in offered if fills}
-        filled = {hole for group, fills in offered if fills for hole in group}
+    offered = {
+        first: useful
+        for first, fills in done.items()
+        if (useful := [fill for fill in fills if not any(map(is_repetitive, fill.texts, holes[first:]))])
+    }
+    for rank in range(min(limit, max(map(len, offered.values()), default=0))):
+        parts = {first: fills[rank if rank < len(fills) else 0] for first, fills in offered.items()}
+        filled = set[int]()
         texts = [hole.text or hole.starts_with for hole in holes]
         for first, part in parts.items():
+            filled.update(range(first, first + len(part.texts)))
             texts[first : first + len(part.texts)] = part.texts
         for broken in (index for index in set(filled) if has_broken_character(texts[index], holes[index])):
             texts[broken] = holes[broken].text or holes[broken].starts_with
@@ -239,9 +248,3 @@ def candidates(
             unfilled=tuple(index for index in range(len(holes)) if index not in filled),
             confidence=sum(part.canvas.confidence for part in parts.values()) / len(parts),
         )
-
-
-def _without_repetitive(group: range, fills: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """The answers without those that repeat themselves, unless the user's own text does."""
-    group_holes = holes[group.start : group.stop]
-    return [fill for fill in fills if not any(map(is_repetitive, fill.texts, group_holes))]

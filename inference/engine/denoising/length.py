@@ -33,7 +33,6 @@ class SearchBudget:
 
     @classmethod
     def from_request(cls, request: InfillRequest, properties: InfillConfig) -> "SearchBudget":
-        """The effort for a request with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
         max_steps = request.max_steps or (properties.line_steps if lines else None)

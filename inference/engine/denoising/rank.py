@@ -66,7 +66,6 @@ def ranks_by_masking(traits: ModelTraits) -> bool:
 
 
 def num_lengths(traits: ModelTraits, holes: Sequence[HoleLayout]) -> int:
-    """How many lengths to try."""
     if all(hole.single_line for hole in holes):
         return _NUM_LINE_LENGTHS
     return 1 if ranks_by_masking(traits) else 3
@@ -85,7 +84,6 @@ class FillRanker:
         self._context = context
         self._plan = plan
         self.uses_masking = ranks_by_masking(model.traits) and all(hole.single_line for hole in plan.holes)
-        """Whether to score fills by masking them again."""
         self.weights = self._weights()
         self.hole_end_logprobs: list[float] = []
         """The result of `end_logprobs`, if that counts."""

@@ -174,7 +174,6 @@ class PromptLookup:
         self.add(ids)
 
     def add(self, ids: Sequence[int]) -> None:
-        """Appends tokens to the index."""
         for id_ in ids:
             count = len(self._ids)
             for size in range(_MIN_NGRAM, min(_MAX_NGRAM, count) + 1):

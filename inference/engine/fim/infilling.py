@@ -16,7 +16,7 @@ from dataclasses import replace
 from inference.deadline import Deadline
 from inference.engine.canvas import repetition, results
 from inference.engine.canvas.plan import TextAndHoles, text_and_holes
-from inference.engine.canvas.results import CanvasResult, FilledCanvas, RankedFill
+from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
 from inference.engine.errors import RequestError
 from inference.engine.fim import query
 from inference.engine.fim.decode import Branch, Decoder, PromptLookup
@@ -41,7 +41,6 @@ _ALTERNATIVES_SHARE, _ALTERNATIVES_FACTOR = 0.05, 0.5
 After a slow first text of code, they get this part of its time.
 """
 _MAX_RERANK_TOKENS = 1_000
-"""The most tokens to read for reranking."""
 _RERANK_SHARE = 0.9
 """No pass for reranking begins after this share of the time until the deadline."""
 _MAX_REGION_CHARS = 2_000
@@ -122,8 +121,7 @@ class FimRun(RequestRun[FimEvent]):
 
     def _drop_mismatches(self) -> None:
         """Drops the fills that contradict the typed text, and those decoded after a hole whose best fill does."""
-        done = (CanvasResult(range(index, index + 1), fills) for index, fills in self._fills.items())
-        self._fills = {group.start: fills for group, fills in results.keep_matching(done, self._parts.holes)}
+        self._fills = results.keep_matching(self._fills, self._parts.holes)
 
     def _run(self) -> Generator[FimEvent | None, None, None]:
         count = len(self._parts.holes)
@@ -169,13 +167,12 @@ class FimRun(RequestRun[FimEvent]):
 
     def _candidates(self) -> Iterator[Candidate]:
         holes = self._parts.holes
-        done = sorted(self._fills.items())
         for index in self._holes_with_alternatives()[1:]:  # combined, other texts need not fit together
             del self._fills[index][1:]
-        canvases = [CanvasResult(range(index, index + 1), fills) for index, fills in done if any(fills[0].texts)]
-        complete = not self._was_cut and len(done) == len(holes)
+        done = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
+        complete = not self._was_cut and len(self._fills) == len(holes)
         ms = self._counters.ms()
-        yield from results.candidates(self._request.id, canvases, holes, self._max_texts, ms, complete=complete)
+        yield from results.candidates(self._request.id, done, holes, self._max_texts, ms, complete=complete)
 
     def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
         """Decodes the texts of one hole, with the texts of the others around it."""
@@ -333,19 +330,13 @@ class FimRun(RequestRun[FimEvent]):
 
     def _draft(self, current: int | None = None, branch: Branch | None = None) -> Draft:
         """The state of the hole in progress (`current`), the texts of filled holes, and nothing in the others."""
-        filled = {index: ((fills[0].texts[0],), (fills[0].canvas.confidence,)) for index, fills in self._fills.items()}
-        empty: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        part = branch.token_texts(self._model.vocabulary) if branch else empty
-        parts = [part if index == current else filled.get(index, empty) for index in range(len(self._parts.holes))]
+        best = {index: fills[0] for index, fills in self._fills.items()}
+        parts: dict[int, TokenTexts] = {index: (fill.texts, (fill.canvas.confidence,)) for index, fill in best.items()}
+        if current is not None and branch:
+            parts[current] = branch.token_texts(self._model.vocabulary)
         max_tokens = sum(map(query.max_new_tokens, self._parts.holes))
-        done = (len(branch.choices) if branch else 0) + sum(fills[0].tokens for fills in self._fills.values())
-        return Draft(
-            self._request.id,
-            min(done, max_tokens),
-            max_tokens,
-            tuple(texts for texts, _ in parts),
-            tuple(confidences for _, confidences in parts),
-        )
+        done = (len(branch.choices) if branch else 0) + sum(fill.tokens for fill in best.values())
+        return results.draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
 
     def _common_region(self) -> Region | None:
         """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""

@@ -11,7 +11,6 @@ CHARACTERS_PER_TOKEN = 3
 _PREFIX_TOKENS = 3_000
 _SUFFIX_TOKENS = 1_000
 CONTEXT_TOKENS = 2_048
-"""The most tokens of text from other files."""
 _MIN_SHARE = 1 / 16
 _RESERVED_TOKENS = 256
 """For the model's control tokens and, in a chat, the words around the texts."""

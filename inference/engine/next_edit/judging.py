@@ -35,7 +35,6 @@ case; 15 would pass 31, 7 and 3.
 """
 
 _MAX_HUNKS = 3
-"""How many of the latest changes to show."""
 _LINES_ABOVE_EDIT = 5
 _LINES_ABOVE_HUNK = 2
 _MAX_CHARS = 900

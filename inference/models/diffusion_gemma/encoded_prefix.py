@@ -45,7 +45,6 @@ class EncodedTokens:
 
 
 def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedTokens]:
-    """An empty cache of a network's encoded prefixes."""
     return PrefixCache(EncodedTokens(network.empty_layers(), network.rows), max_bytes)
 
 
@@ -68,7 +67,6 @@ class EncodedPrefix:
 
     @property
     def length(self) -> int:
-        """How many tokens it holds."""
         return self._cached.length
 
     def prefill(self) -> Iterator[int]:

@@ -94,7 +94,6 @@ class LlamaFimAdapter(FimAdapter):
         return self.cached_tokens(self._ahead) < len(self._ahead) - 1
 
     def run_idle_task(self) -> bool:
-        """Reads some more tokens of what `prefill_when_idle` named."""
         if self.prefills_next:
             ids, self._ahead = self._ahead, []  # if it fails, it is not tried again
             chunk = ids[: self.cached_tokens(ids) + _AHEAD_TOKENS]
@@ -129,7 +128,6 @@ class LlamaFimAdapter(FimAdapter):
         return ids
 
     def _passed(self, rows: int, seconds: float) -> None:
-        """Records the duration of a pass."""
         ms = 1000 * seconds
         if rows <= _FEW_ROWS:
             self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)

@@ -99,17 +99,14 @@ class LlamaConfig(msgspec.Struct, frozen=True):
 
     @property
     def num_kv_heads(self) -> int:
-        """How many heads have keys and values of their own."""
         return self.num_key_value_heads or self.num_attention_heads
 
     @property
     def has_bias(self) -> bool:
-        """Whether queries, keys and values have one."""
         return self.model_type not in _UNBIASED
 
     @property
     def has_head_norms(self) -> bool:
-        """Whether each head's queries and keys are normalised."""
         return self.model_type in _NORMED
 
     @property

@@ -60,12 +60,10 @@ class KvCache:
         return both[0, :, :, :end], both[1, :, :, :end]
 
     def reserve(self, capacity: int) -> None:
-        """Makes room for this many tokens."""
         if capacity > self.keys_values.shape[-2]:
             self.keys_values = self._grown(len(self.ids), capacity + SPARE_TOKENS)
 
     def copied(self, length: int, capacity: int) -> "KvCache":
-        """See `CacheEntry`."""
         return KvCache(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length])
 
     def size_bytes(self) -> int:

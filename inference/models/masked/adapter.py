@@ -50,7 +50,6 @@ class CanvasKvCache:
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Append`."""
         both = self.keys_values[layer]
         new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
         both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)

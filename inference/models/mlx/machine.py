@@ -16,7 +16,6 @@ from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelError
 
 DEVICE = "mlx"
-"""The name by which a user asks for it."""
 INSTALL = f"install them: {install_hints.command_line(install_hints.install_command('mlx'))}"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""

@@ -98,7 +98,6 @@ DONE = StreamDelta("", end="stop")
 """The last event of a complete stream; the reason for the end of its text may have come before."""
 
 _WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
-"""Reasons that mean a whole text."""
 
 
 class CompletionApi:
@@ -118,7 +117,6 @@ class CompletionApi:
         self._rich = rich
 
     def body(self, question: InfillQuery) -> dict[str, Any]:
-        """The request."""
         texts = {"prompt": question.prefix, "suffix": question.suffix}
         return {
             **texts,

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 4
 """How many candidates of one request to write concurrently."""
 _DRAFT_S = 0.05
-"""The least time between two drafts."""
 _MAX_STREAM_S = 300.0
 """How long a text without a deadline may take: a server may stream for ever."""
 _BATCH = 256
@@ -304,7 +303,6 @@ class PartnerRun(RemoteRun):
         self._last_draft_s = 0.0
 
     def pinned(self, hole_index: int) -> str:
-        """The required start of a hole's fill."""
         return self.job.typed.get(hole_index, self.holes[hole_index].starts_with)
 
     def request_fill(
@@ -388,14 +386,9 @@ class PartnerRun(RemoteRun):
             return None
         self._last_draft_s = now_s
         max_tokens = sum(map(query.max_new_tokens, self.holes))
-        empty: list[tuple[()]] = [()] * (len(self.holes) - len(fills))
-        return Draft(
-            self.request.id,
-            min(max_tokens, sum(fill.tokens for fill in fills)),
-            max_tokens,
-            pieces=(*((fill.text,) for fill in fills), *empty),
-            confidences=(*((_mean(fill.probs),) for fill in fills), *empty),
-        )
+        parts = {index: ((fill.text,), (_mean(fill.probs),)) for index, fill in enumerate(fills)}
+        num_tokens = min(max_tokens, sum(fill.tokens for fill in fills))
+        return results.draft(self.request.id, num_tokens, max_tokens, parts, len(self.holes))
 
 
 def _mean(probs: "list[float] | tuple[float, ...]") -> float:
@@ -411,7 +404,6 @@ class PartnerBackend(ServerBackend):
     """It may load its model for the first probe."""
 
     async def _probe(self) -> None:
-        """Finds out the server's model, and how to ask it: asks it for one token."""
         model = await self._served_model()
         props: _Props | None = None
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself

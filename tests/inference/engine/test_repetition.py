@@ -6,7 +6,7 @@ import pytest
 
 from inference.bench import infilling_tasks
 from inference.engine.canvas import repetition, results
-from inference.engine.canvas.results import CanvasResult, FilledCanvas, RankedFill
+from inference.engine.canvas.results import FilledCanvas, RankedFill
 from inference.messages import Hole
 
 DATA = Path(__file__).parents[2] / "data"
@@ -52,13 +52,11 @@ def test_no_true_fill_is_taken_for_one(name: str) -> None:
     assert not list(filter(repetition.is_repetitive, solutions))
 
 
-def _canvas(first: int, *texts: str) -> CanvasResult:
-    written = FilledCanvas([], [], [], 1)
-    return CanvasResult(range(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
-
-
-def _offered(canvases: list[CanvasResult], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    found = results.candidates("r", canvases, holes, 3, 0.0, complete=True)
+def _offered(texts: list[list[str]], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """What is offered with these texts for the first holes, one hole to a canvas."""
+    canvas = FilledCanvas([], [], [], 1)
+    fills = {index: [RankedFill((text,), 0.0, 1, 0, canvas) for text in of_hole] for index, of_hole in enumerate(texts)}
+    found = results.candidates("r", fills, holes, 3, 0.0, complete=True)
     return [(candidate.texts, candidate.unfilled) for candidate in found]
 
 
@@ -66,15 +64,15 @@ JUNK = "else else else else else"
 
 
 def test_answers_that_repeat_themselves_are_left_out() -> None:
-    assert _offered([_canvas(0, JUNK, "a", "b")], [Hole()]) == [(("a",), ()), (("b",), ())]
-    assert _offered([_canvas(0, JUNK)], [Hole()]) == []
+    assert _offered([[JUNK, "a", "b"]], [Hole()]) == [(("a",), ()), (("b",), ())]
+    assert _offered([[JUNK]], [Hole()]) == []
 
 
 def test_unfilled_hole_stays_beside_a_filled_one() -> None:
-    canvases = [_canvas(0, JUNK), _canvas(1, "a", "b")]
+    texts = [[JUNK], ["a", "b"]]
     holes = [Hole(text="old", strength=0.5), Hole(), Hole(starts_with="typed")]
-    assert _offered(canvases, holes) == [(("old", "a", "typed"), (0, 2)), (("old", "b", "typed"), (0, 2))]
+    assert _offered(texts, holes) == [(("old", "a", "typed"), (0, 2)), (("old", "b", "typed"), (0, 2))]
 
 
 def test_what_the_user_wrote_so_may_stay_so() -> None:
-    assert _offered([_canvas(0, JUNK)], [Hole(text=JUNK + " x", strength=0.2)]) == [((JUNK,), ())]
+    assert _offered([[JUNK]], [Hole(text=JUNK + " x", strength=0.2)]) == [((JUNK,), ())]
