@@ -26,7 +26,7 @@ from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInputError, read_standard_input, replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import Situation
-from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest
+from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest_edit
 from lsp_server.next_edit.finder import HalfRenameError, next_edits, unfinished_renames
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.worker_options import edit_model_options, is_remote, worker_options
@@ -119,7 +119,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
         if not found:
             break
         old_texts.insert(0, text)
-        while offered := nearest(found, cursor):
+        while offered := nearest_edit(found, cursor):
             edits.append(_json(text, offered))
             change = offered.change(text)
             text, cursor = change.applied(text), offered.start

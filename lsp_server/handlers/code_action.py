@@ -46,7 +46,7 @@ from lsp_server.lsp.capabilities import (
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.lsp.protocol import RawRange, ReplyError, read_raw
-from lsp_server.next_edit.edits import nearest
+from lsp_server.next_edit.edits import nearest_edit
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import NO_PARTNER, Refiner
 from lsp_server.session import Session
@@ -213,9 +213,9 @@ async def _next_edit(
     if capabilities.next_edits or not _wanted(only, NEXT_EDIT_KIND):
         return []
     service = session.feature(NextEditService)
-    edit = nearest(await service.edits_after(snapshot, cursor, by_rules=True), cursor)
+    edit = nearest_edit(await service.following_edits(snapshot, cursor, by_rules=True), cursor)
     if edit is None:
-        service.look_ahead(document, cursor)
+        service.search_in_background(document, cursor)
         return []
     offer = service.offer(snapshot.uri, edit)
     change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], capabilities)

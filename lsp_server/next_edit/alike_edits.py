@@ -72,18 +72,18 @@ _TOKEN_OR_SPACE = re.compile(r"\w+|[^\w\s]|\s+")
 class EditSite:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `literal` is the kind of the string or comment around it, [start, end) where `added` is now. `is_own`: the edit
-    says nothing about other lines unless it is repeated.
+    `literal` is the kind of the string or comment around it, [start, end) where `added` is now. `is_local`:
+    the edit says nothing about other lines unless it is repeated.
     """
 
     removed: tuple[str, ...]
     added: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    prefix: tuple[str, ...]
+    suffix: tuple[str, ...]
     literal: str
     start: int
     end: int
-    is_own: bool
+    is_local: bool
 
     @property
     def change(self) -> tuple[str, tuple[str, ...], str]:
@@ -95,18 +95,19 @@ def repeated_edits(diff: SourceDiff) -> Iterator[NextEdit]:
     """Finds lines that match the context of two equal edits, or the stricter context of a single edit."""
     renamed = renamed_words(diff)
     sites = [site for site in _edit_sites(diff) if (site.removed, site.added) not in renamed][:_MAX_SITES]
-    for site, other in combinations(sites, 2):
-        if site.change != other.change:
+    for site, other_site in combinations(sites, 2):
+        if site.change != other_site.change:
             continue
-        before = _common_pattern(site.before[::-1], other.before[::-1])[::-1]
-        after = _common_pattern(site.after, other.after)
-        if _is_specific(site, before, after, edits=2):
-            yield from _matches(diff, site, before, after)
+        prefix = _common_pattern(site.prefix[::-1], other_site.prefix[::-1])[::-1]
+        suffix = _common_pattern(site.suffix, other_site.suffix)
+        if _is_specific(site, prefix, suffix, edits=2):
+            yield from _match_edits(diff, site, prefix, suffix)
     for site in sites:
-        left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
-        around = [*map(_literal, site.before[max(len(site.before) - left, 0) :])], [*map(_literal, site.after[:right])]
-        if not site.is_own and _is_specific(site, *around, edits=1):
-            yield from _matches(diff, site, *around)
+        num_before, num_after = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
+        prefix = [*map(_literal, site.prefix[max(len(site.prefix) - num_before, 0) :])]
+        suffix = [*map(_literal, site.suffix[:num_after])]
+        if not site.is_local and _is_specific(site, prefix, suffix, edits=1):
+            yield from _match_edits(diff, site, prefix, suffix)
 
 
 def _edit_sites(diff: SourceDiff) -> Iterator[EditSite]:
@@ -146,7 +147,7 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
     defines = field_in(diff.new, line.start) is not None or any(
         _defines(diff.old, offset) for offset in (old_start, *(match.start() for match in old_matches[first:old_stop]))
     )
-    is_own = defines or not shares_word or _is_own(diff.new, old[:first], removed, start, end, literal=literal)
+    is_local = defines or not shares_word or _is_local(diff.new, old[:first], removed, start, end, literal=literal)
     return EditSite(
         tuple(removed),
         added,
@@ -155,14 +156,14 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
         literal,
         start,
         end,
-        is_own,
+        is_local,
     )
 
 
-def _common_start(tokens: Sequence[str], others: Sequence[str]) -> int:
+def _common_start(a_tokens: Sequence[str], b_tokens: Sequence[str]) -> int:
     """The number of tokens that two lines share at their start."""
-    differing = (index for index, (a, b) in enumerate(zip(tokens, others, strict=False)) if a != b)
-    return next(differing, min(len(tokens), len(others)))
+    differing = (index for index, (a, b) in enumerate(zip(a_tokens, b_tokens, strict=False)) if a != b)
+    return next(differing, min(len(a_tokens), len(b_tokens)))
 
 
 def _inserted(
@@ -196,8 +197,8 @@ def _defines(names: NameIndex, offset: int) -> bool:
     )
 
 
-def _is_own(
-    names: NameIndex, before: Sequence[str], removed: Sequence[str], start: int, end: int, *, literal: str
+def _is_local(
+    names: NameIndex, prefix: Sequence[str], removed: Sequence[str], start: int, end: int, *, literal: str
 ) -> bool:
     """Whether an edit concerns its own line only: another value or known name, a parameter, or an attribute."""
     text = names.view.text[start:end]
@@ -206,7 +207,7 @@ def _is_own(
     is_operand = bool(removed and added) or any(token[0].isdigit() or token[0] in "\"'" for token in tokens)
     if not literal and is_operand and all(re.fullmatch(_CALCULATION, token) for token in tokens):
         return True
-    if "=" in (text, *removed) and before[-1:] in (["<"], [">"]):  # `<` or `<=`
+    if "=" in (text, *removed) and prefix[-1:] in (["<"], [">"]):  # `<` or `<=`
         return True
     if not literal and any(token[0] in "\"'" and " " in token.strip() for token in added):  # a message
         return True
@@ -218,17 +219,17 @@ def _is_own(
         return True
     inserted = (names.at_offset(start + match.start()) for match in _TOKEN.finditer(text))
     is_parameter = any(name is not None and name.role is Role.PARAMETER for name in inserted)
-    return (is_parameter and before[-1:] != ["("]) or (not literal and before[:1] in (["@"], ["#"]))
+    return (is_parameter and prefix[-1:] != ["("]) or (not literal and prefix[:1] in (["@"], ["#"]))
 
 
 def _is_defined(names: NameIndex, word: str) -> bool:
     return word.isidentifier() and any(name.binder or name.role is Role.MEMBER for name in names.occurrences(word))
 
 
-def _common_pattern(tokens: Sequence[str], others: Sequence[str]) -> list[str]:
+def _common_pattern(a_tokens: Sequence[str], b_tokens: Sequence[str]) -> list[str]:
     """Regexes for the tokens that two lines share from their start; any word or string where both have one."""
     pattern = list[str]()
-    for a, b in zip(tokens, others, strict=False):
+    for a, b in zip(a_tokens, b_tokens, strict=False):
         if a == b:
             pattern.append(_literal(a))
         elif a[0] in "\"'" and b[0] in "\"'":
@@ -244,32 +245,32 @@ def _literal(token: str) -> str:
     return _EDGE if token == _EDGE else rf"\b{re.escape(token)}\b" if re.fullmatch(r"\w+", token) else re.escape(token)
 
 
-def _is_specific(site: EditSite, before: Sequence[str], after: Sequence[str], *, edits: int) -> bool:
+def _is_specific(site: EditSite, prefix: Sequence[str], suffix: Sequence[str], *, edits: int) -> bool:
     """Whether the pattern has several tokens, with a word, and those around an insertion on both sides."""
-    around = [token for token in (*before, *after) if token not in (_ANY_WORD, _ANY_STRING)]
-    pattern = [*around, *map(_literal, site.removed)]
+    context = [token for token in (*prefix, *suffix) if token not in (_ANY_WORD, _ANY_STRING)]
+    pattern = [*context, *map(_literal, site.removed)]
     has_word = any(token.startswith(r"\b") for token in pattern)
-    return len(pattern) >= _MIN_PATTERN_TOKENS[edits] and has_word and bool(site.removed or (before and after))
+    return len(pattern) >= _MIN_PATTERN_TOKENS[edits] and has_word and bool(site.removed or (prefix and suffix))
 
 
-def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]) -> re.Pattern[str]:
+def _pattern(prefix: Sequence[str], removed: Sequence[str], suffix: Sequence[str]) -> re.Pattern[str]:
     """A regex whose first group is the text to replace."""
-    starts = before[:1] == [_EDGE]
-    ends = after[-1:] == [_EDGE]
-    parts = before[starts:], [*map(_literal, removed)], after[: len(after) - ends]
-    left, middle, right = (r"[ \t]*".join(part) for part in parts)
-    left = rf"^[ \t]*{left}" if starts else left
-    right = rf"{right}[ \t]*$" if ends else right
-    return re.compile(rf"{left}[ \t]*({middle})(?=[ \t]*{right})", re.MULTILINE)
+    starts = prefix[:1] == [_EDGE]
+    ends = suffix[-1:] == [_EDGE]
+    parts = prefix[starts:], [*map(_literal, removed)], suffix[: len(suffix) - ends]
+    prefix_pattern, removed_pattern, suffix_pattern = (r"[ \t]*".join(part) for part in parts)
+    prefix_pattern = rf"^[ \t]*{prefix_pattern}" if starts else prefix_pattern
+    suffix_pattern = rf"{suffix_pattern}[ \t]*$" if ends else suffix_pattern
+    return re.compile(rf"{prefix_pattern}[ \t]*({removed_pattern})(?=[ \t]*{suffix_pattern})", re.MULTILINE)
 
 
-def _matches(diff: SourceDiff, site: EditSite, before: Sequence[str], after: Sequence[str]) -> Iterator[NextEdit]:
+def _match_edits(diff: SourceDiff, site: EditSite, prefix: Sequence[str], suffix: Sequence[str]) -> Iterator[NextEdit]:
     """Repeats an edit wherever the pattern matches the current text; one edit for a line."""
     view, text_diff = diff.new.view, diff.text
     why = f"again: {' '.join(site.removed)[:40] or 'nothing'} to {site.added.strip()[:40] or 'nothing'}"
     introduced = list(_introduced_names(diff.new, site))
     last: NextEdit | None = None
-    for match in islice(_pattern(before, site.removed, after).finditer(text_diff.new), _MAX_REPEATS):
+    for match in islice(_pattern(prefix, site.removed, suffix).finditer(text_diff.new), _MAX_REPEATS):
         start, end = match.span(1)
         leaf = start if end > start else max(start - 1, 0)
         literal = view.literal_at(leaf)
@@ -336,7 +337,7 @@ def missing_neighbours(diff: SourceDiff) -> Iterator[NextEdit]:
         if neighbour is None or ("=" not in neighbour.line and any("=" in item.line for item in added)):
             continue
         if neighbour.name not in {item.name for item in added}:
-            yield from _beside(text_diff, added, neighbour)
+            yield from _neighbour_edits(text_diff, added, neighbour)
 
 
 def _added_items(names: NameIndex, text_diff: TextDiff, hunk: DiffRange) -> list[_Item]:
@@ -377,7 +378,7 @@ def _item_above(names: NameIndex, added: _Item) -> _Item | None:
     return None
 
 
-def _beside(text_diff: TextDiff, added: Sequence[_Item], neighbour: _Item) -> Iterator[NextEdit]:
+def _neighbour_edits(text_diff: TextDiff, added: Sequence[_Item], neighbour: _Item) -> Iterator[NextEdit]:
     """Adds the items below the other lines about their neighbour that are certainly alike."""
     text = text_diff.new
     why = f"beside {neighbour.name}: {', '.join(item.name for item in added)}"
@@ -387,7 +388,7 @@ def _beside(text_diff: TextDiff, added: Sequence[_Item], neighbour: _Item) -> It
         if start == neighbour.start or text_diff.is_new(start, end):
             continue
         lines = [_line_about(item, text[start:end], neighbour) for item in added]
-        block = _block_around(text, start, end)
+        block = _indented_block(text, start, end)
         if all(lines) and not any(re.search(rf"\b{item.name}\b", block) for item in added):
             yield NextEdit(end, end, "".join(eol_at(text, start) + line for line in lines), why)
 
@@ -406,17 +407,17 @@ def _line_about(item: _Item, line: str, neighbour: _Item) -> str:
     return re.sub(rf"\b{neighbour.name}\b", item.name, line.rstrip())
 
 
-def _block_around(text: str, start: int, end: int) -> str:
+def _indented_block(text: str, start: int, end: int) -> str:
     """The lines around one that are indented at least as much, and blank ones."""
     depth = len(indentation(text, start))
-    while start > 0 and _is_inside(text, line_start(text, start - 1), depth):
+    while start > 0 and _is_in_block(text, line_start(text, start - 1), depth):
         start = line_start(text, start - 1)
-    while end < len(text) and _is_inside(text, end + 1, depth):
+    while end < len(text) and _is_in_block(text, end + 1, depth):
         end = line_end(text, end + 1)
     return text[start:end]
 
 
-def _is_inside(text: str, start: int, depth: int) -> bool:
+def _is_in_block(text: str, start: int, depth: int) -> bool:
     return not text[start : line_end(text, start)].strip() or len(indentation(text, start)) >= depth
 
 
@@ -493,12 +494,11 @@ def _comparisons(lines: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[
 
 def _lines_changes(hunk: Hunk) -> Iterator[LinesChange]:
     """The whole change, and each line of it if it has as many lines as before."""
-    old = LINE.findall(hunk.old)
-    new = LINE.findall(hunk.new)
-    pairs = zip(old, new, strict=True) if len(old) == len(new) > 1 else ()
-    for before, after in ((hunk.old, hunk.new), *pairs):
-        if before.strip() and before != after and _is_short(before) and _is_short(after):
-            yield LinesChange(before, after)
+    old_lines, new_lines = LINE.findall(hunk.old), LINE.findall(hunk.new)
+    pairs = zip(old_lines, new_lines, strict=True) if len(old_lines) == len(new_lines) > 1 else ()
+    for old, new in ((hunk.old, hunk.new), *pairs):
+        if old.strip() and old != new and _is_short(old) and _is_short(new):
+            yield LinesChange(old, new)
 
 
 def _is_short(lines: str) -> bool:

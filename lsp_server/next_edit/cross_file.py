@@ -14,7 +14,7 @@ from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.names import NameIndex, Role
 from lsp_server.next_edit.renames import complete_renames
-from lsp_server.next_edit.signatures import after_signatures, changed_functions
+from lsp_server.next_edit.signatures import changed_functions, signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import table_of
@@ -29,28 +29,28 @@ _MAX_CHARS = 300_000
 class ChangedDocument:
     """Another open document, and its texts before its recent edits, newest first.
 
-    `beside`: the texts of the document to edit, newest first, if both are cells of one notebook and see each other's
-    names. Parts of it may follow the change already.
+    `cell_texts`: the texts of the document to edit, newest first, if both are cells of one notebook and see each
+    other's names. Parts of it may follow the change already.
     """
 
     uri: str
     language_id: str
     text: str
-    earlier: Sequence[str]
-    beside: Sequence[str] = ()
+    old_texts: Sequence[str]
+    cell_texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Situation:
     """A document, its texts before the recent edits, newest first, and the cursor.
 
-    `others` are other documents with recent edits, the last changed first.
+    `other_documents` have recent edits, too; the last changed comes first.
     """
 
     snapshot: Snapshot
-    earlier: Sequence[str]
+    old_texts: Sequence[str]
     cursor: int
-    others: Sequence[ChangedDocument] = ()
+    other_documents: Sequence[ChangedDocument] = ()
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,21 @@ def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], 
     new = NameIndex.from_source(other_source)
     if new is None or count_errors(new.view.root):
         return
-    for text in other.earlier:
+    for text in other.old_texts:
         diff = None if stop() else SourceDiff.parse(other_source, new, text)
-        for earlier in other.beside or (None,):
-            edits = [] if diff is None else list(_edits(source.language_id, diff, names, imports, earlier))
+        for old_cell_text in other.cell_texts or (None,):
+            edits = [] if diff is None else list(_joined_edits(source.language_id, diff, names, imports, old_cell_text))
             if edits:
                 yield from edits
                 return
 
 
-def _edits(
-    language_id: str, other: SourceDiff, names: NameIndex, imports: _Imports, earlier: str | None = None
+def _joined_edits(
+    language_id: str, other_diff: SourceDiff, names: NameIndex, imports: _Imports, old_text: str | None = None
 ) -> Iterator[NextEdit]:
-    """The edits after the changes of the `other` document, in one whose `earlier` text is by default the same."""
-    renamed = dict(_renamed(other))
-    functions = (function.name for function in changed_functions(other))
+    """The edits after the changes of the other document, in one whose `old_text` is by default the current one."""
+    renamed = dict(_renamed_definitions(other_diff))
+    functions = (function.name for function in changed_functions(other_diff))
     plain = {*renamed, *(name.text for name in functions if name.role is Role.DEFINITION)}
     if any(_means_something_else(names, word, imports) for word in plain):
         return
@@ -99,20 +99,20 @@ def _edits(
         if word in renamed:
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
     text = _without_imports(names, plain, imports)
-    offset = len(other.text.new) + len(_BETWEEN)
-    joined = Source.parse(language_id, other.text.new + _BETWEEN + text)
+    offset = len(other_diff.text.new) + len(_BETWEEN)
+    joined = Source.parse(language_id, other_diff.text.new + _BETWEEN + text)
     joined_names = NameIndex.from_source(joined)
-    old = other.text.old + _BETWEEN + (text if earlier is None else earlier)
+    old = other_diff.text.old + _BETWEEN + (text if old_text is None else old_text)
     diff = None if joined_names is None else SourceDiff.parse(joined, joined_names, old)
-    for edit in () if diff is None else chain(complete_renames(diff), after_signatures(diff)):
+    for edit in () if diff is None else chain(complete_renames(diff), signature_edits(diff)):
         if edit.start >= offset:
             yield NextEdit(edit.start - offset, edit.end - offset, edit.text, edit.why)
 
 
-def _renamed(other: SourceDiff) -> Iterator[tuple[str, str]]:
+def _renamed_definitions(diff: SourceDiff) -> Iterator[tuple[str, str]]:
     """The names that the file defined at its top, and their new names."""
-    for old, new in other.renamed():
-        is_gone = not any(name.binder == new.binder for name in other.new.occurrences(old.text))
+    for old, new in diff.renamed_pairs():
+        is_gone = not any(name.binder == new.binder for name in diff.new.occurrences(old.text))
         if is_gone and new.role is Role.DEFINITION and new.binder is not None and new.binder.parent is None:
             yield old.text, new.text
 
@@ -149,21 +149,21 @@ def _imports_of(names: NameIndex, source: Source, other: ChangedDocument) -> _Im
     """What the document sees of the other; None if nothing, as far as their paths tell."""
     if table_of(other.language_id).binding is not names.rules:
         return None
-    if other.beside:
+    if other.cell_texts:
         return _Imports({}, set(), sees_all=True)
-    document = local_path(source.uri)
-    wanted = local_path(other.uri)
-    if document is None or wanted is None:
+    own_path = local_path(source.uri)
+    imported_path = local_path(other.uri)
+    if own_path is None or imported_path is None:
         return None
-    shares = names.rules.shares_folder and document.parent == wanted.parent
+    shares = names.rules.shares_folder and own_path.parent == imported_path.parent
     imports = _Imports({}, set(), sees_all=shares)
     is_imported = False
-    for module, nodes, files in imports_of(source.language_id, source.tree, document):
-        if str(wanted) not in files:
+    for module, nodes, files in imports_of(source.language_id, source.tree, own_path):
+        if str(imported_path) not in files:
             continue
         is_imported = True
-        listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
-        imports.names.update((names.view.start(node), names.view.code(node)) for node in listed)
+        imported = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
+        imports.names.update((names.view.start(node), names.view.code(node)) for node in imported)
         if not nodes:
             imports.modules.add(module)
     return imports if is_imported or shares else None

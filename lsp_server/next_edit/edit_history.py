@@ -7,7 +7,7 @@ from lsp_server.documents.change import TextChange
 MAX_EDITS = 24
 MAX_CHARS = 20_000
 """The total of removed and added text; anything larger is no edit to follow, and resets the history."""
-_MAX_EARLIER = 5
+_MAX_OLD_TEXTS = 5
 """Limited, because each text is parsed."""
 
 
@@ -31,11 +31,11 @@ class EditHistory:
         """Makes the next change start a new edit, wherever it is."""
         self._num_open = 0
 
-    def earlier(self, text: str) -> Iterator[str]:
+    def old_texts(self, text: str) -> Iterator[str]:
         """Yields the texts before the last edit, before the last two, and so on. `text` is the current one."""
         for count, edit in enumerate(reversed(self._edits), 1):
             text = TextChange(edit.start, edit.added, edit.removed).applied(text)
-            if count < _MAX_EARLIER or count == len(self._edits):
+            if count < _MAX_OLD_TEXTS or count == len(self._edits):
                 yield text
 
     def _add(self, change: TextChange, num_closed: int) -> None:

@@ -35,13 +35,13 @@ class NextEdit:
         return replace(self, start=self.start + shift, end=self.end + shift)
 
 
-def trimmed(start: int, old: str, new: str, why: str = "") -> NextEdit:
+def trimmed_edit(start: int, old: str, new: str, why: str = "") -> NextEdit:
     """Returns the edit that replaces `old` at `start`, without the whole words that both texts share at their ends."""
     prefix = minimal_change(old, new).start
     while prefix and is_word(old[prefix - 1]) and any(is_word(text[prefix : prefix + 1]) for text in (old, new)):
         prefix -= 1
-    longest = min(len(old), len(new)) - prefix
-    suffix = next((n for n in range(longest) if old[-1 - n] != new[-1 - n]), longest)
+    max_suffix = min(len(old), len(new)) - prefix
+    suffix = next((n for n in range(max_suffix) if old[-1 - n] != new[-1 - n]), max_suffix)
     while (
         suffix and is_word(old[-suffix]) and any(is_word(text[prefix : len(text) - suffix][-1:]) for text in (old, new))
     ):
@@ -49,14 +49,14 @@ def trimmed(start: int, old: str, new: str, why: str = "") -> NextEdit:
     return NextEdit(start + prefix, start + len(old) - suffix, new[prefix : len(new) - suffix], why)
 
 
-def apart(edits: Iterable[NextEdit]) -> list[NextEdit]:
+def without_overlaps(edits: Iterable[NextEdit]) -> list[NextEdit]:
     """Returns the edits in order. Of those that touch each other, keeps the widest."""
-    kept: list[NextEdit] = []
+    chosen: list[NextEdit] = []
     for edit in sorted(islice(edits, MAX_OFFERS), key=lambda edit: edit.start - edit.end):
-        if all(edit.end < other.start or other.end < edit.start for other in kept):
-            kept.append(edit)
-    return sorted(kept, key=lambda edit: edit.start)
+        if all(edit.end < other.start or other.end < edit.start for other in chosen):
+            chosen.append(edit)
+    return sorted(chosen, key=lambda edit: edit.start)
 
 
-def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
+def nearest_edit(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
     return min(edits, key=lambda edit: (abs(edit.start - cursor), edit.start), default=None)

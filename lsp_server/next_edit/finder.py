@@ -6,44 +6,44 @@ from itertools import chain
 from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.alike_edits import missing_neighbours, repeated_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
-from lsp_server.next_edit.edits import NextEdit, apart
+from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.names import MAX_OCCURRENCES, NameIndex
 from lsp_server.next_edit.renames import complete_partial_renames, complete_renames, renamed_words
-from lsp_server.next_edit.signatures import after_signatures
+from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.parsing import Source
 
-_FINDERS = (complete_renames, after_signatures, missing_neighbours, repeated_edits)
+_FINDERS = (complete_renames, signature_edits, missing_neighbours, repeated_edits)
 
 
 def next_edits(
     source: Source,
-    earlier: Iterable[str],
-    others: Iterable[ChangedDocument] = (),
+    old_texts: Iterable[str],
+    other_documents: Iterable[ChangedDocument] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> list[NextEdit]:
-    """The edits that follow from the changes since one of the `earlier` texts, newest first, or else from those of the
-    first of the `others` after which anything follows; in order.
+    """The edits that follow from the changes since one of the `old_texts`, newest first, or else from those of the
+    first of the `other_documents` after which anything follows; in order.
 
     No edit breaks the parse or touches another. Empty if the change itself broke the parse, or once `stop` says so.
     """
     names = NameIndex.from_source(source)
     if names is None or source.tree is None:
         return []
-    texts = list(earlier)
+    texts = list(old_texts)
     judge = EditJudge(source, texts)
     for text in texts:
         diff = None if stop() else SourceDiff.parse(source, names, text)
         if diff is None or judge.errors > count_errors(diff.old.view.root):
             continue
         edits_by_rules = chain.from_iterable(find(diff) for find in _FINDERS if not stop())
-        edits = apart(list(complete_partial_renames(diff)) or edits_by_rules)
-        offers = [] if stop() else judge.offerable(edits)
+        edits = without_overlaps(list(complete_partial_renames(diff)) or edits_by_rules)
+        offers = [] if stop() else judge.edits_to_offer(edits)
         if offers or stop():
             return [] if stop() else offers
-    for other in others:
-        offers = [] if stop() else judge.offerable(apart(cross_file_edits(source, other, stop)))
+    for document in other_documents:
+        offers = [] if stop() else judge.edits_to_offer(without_overlaps(cross_file_edits(source, document, stop)))
         if offers and not stop():
             return offers
     return []

@@ -6,31 +6,31 @@ from functools import cached_property
 from inference.messages import HoleKind
 from lsp_server.fill.postprocess import adds_invisible, count_errors, count_errors_with
 from lsp_server.holes import Span
-from lsp_server.next_edit.edits import NextEdit, apart
+from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.lines import is_word, line_end, line_start
 from lsp_server.syntax.parsing import Source
 
-_MAX_TRIED = 16
+_MAX_TRIALS = 16
 """Edits to try one at a time, each with a parse of the file."""
 NEAR_LINES = 12
 """How far apart edits may be to concern the same code: nobody wants to see half a file marked."""
 
 
 class EditJudge:
-    """Judges edits of a source. `earlier` are its texts before the user's last edits, newest first."""
+    """Judges edits of a source. `old_texts` are its texts before the user's last edits, newest first."""
 
-    def __init__(self, source: Source, earlier: Sequence[str] = ()) -> None:
+    def __init__(self, source: Source, old_texts: Sequence[str] = ()) -> None:
         self._source = source
-        self._diffs = [TextDiff(text, source.text) for text in earlier]
+        self._diffs = [TextDiff(text, source.text) for text in old_texts]
 
-    def offerable(self, edits: Iterable[NextEdit]) -> list[NextEdit]:
+    def edits_to_offer(self, edits: Iterable[NextEdit]) -> list[NextEdit]:
         """Returns the edits to offer: tries them all together, then the first few one by one."""
         fitting = [edit for edit in edits if not self.is_invisible(edit.text) and not self.undoes(edit)]
-        together = apart(fitting)
+        together = without_overlaps(fitting)
         if len(together) == len(fitting) and not self.breaks_syntax(together):
             return fitting
-        return [edit for edit in fitting[:_MAX_TRIED] if not self.breaks_syntax([edit])]
+        return [edit for edit in fitting[:_MAX_TRIALS] if not self.breaks_syntax([edit])]
 
     def is_invisible(self, text: str) -> bool:
         return adds_invisible(text, self._source.text)

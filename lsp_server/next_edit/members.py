@@ -72,13 +72,13 @@ def _is_made_from(names: NameIndex, near: Name, receiver: str, owner: str, *, is
         re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
         or (
             is_recursive
-            and any(_is_made_from(names, name, source, owner, is_recursive=False) for source in _iterated(code))
+            and any(_is_made_from(names, name, source, owner, is_recursive=False) for source in _iterables(code))
         )
         for name in definitions
     )
 
 
-def _iterated(code: str) -> list[str]:
+def _iterables(code: str) -> list[str]:
     """The variables whose items a loop takes."""
     return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
 
@@ -94,7 +94,7 @@ def statement(names: NameIndex, name: Name) -> str:
 
 def uses_of_member(old_names: NameIndex, names: NameIndex, old: Name, new: Name) -> Iterator[Name]:
     """Uses of a renamed member, in its class, in those derived from it, and wherever the receiver identifies it."""
-    owners = _derived(names, new.owner)
+    owners = _derived_classes(names, new.owner)
     if not old.owner or not owners.isdisjoint(name.owner for name in old_names.occurrences(new.text)):
         return
     definitions = [
@@ -111,17 +111,17 @@ def uses_of_member(old_names: NameIndex, names: NameIndex, old: Name, new: Name)
             yield name
 
 
-def _derived(names: NameIndex, owner: str) -> set[str]:
+def _derived_classes(names: NameIndex, owner: str) -> set[str]:
     """A class and those that the file derives from it."""
     classes, new = set[str](), {owner}
     while new:
         classes |= new
         uses = (name for word in new for name in names.occurrences(word) if name.role is Role.USE)
-        new = {derived for name in uses if (derived := _derived_by(names, name))} - classes
+        new = {derived for name in uses if (derived := _derived_class(names, name))} - classes
     return classes
 
 
-def _derived_by(names: NameIndex, name: Name) -> str:
+def _derived_class(names: NameIndex, name: Name) -> str:
     """The class whose head names another one; empty if it does not derive from it."""
     classes = dict(names.rules.owners)
     inner = list(takewhile(lambda node: node.type not in classes, name.ancestors))
@@ -143,13 +143,13 @@ def _means_member(names: NameIndex, name: Name, new: Name, owners: Collection[st
         case Role.FIELD:
             if name.receiver in owners:
                 return not _is_shadowed(names, name, new)
-            if _is_typed(names, name, owners):
+            if _has_declared_type(names, name, owners):
                 return True
             return is_unique_member and any(
                 _is_instance(names, name, name.receiver, owner, name.text) for owner in owners
             )
         case Role.KEYWORD:
-            return name.receiver in owners or _takes(names, name, owners)
+            return name.receiver in owners or _component_takes(names, name, owners)
         case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
             return True
         case Role.USE:
@@ -163,7 +163,7 @@ def _is_shadowed(names: NameIndex, use: Name, member: Name) -> bool:
     return names.scope_id_of(use.receiver, use) not in (0, *member.scopes)
 
 
-def _takes(names: NameIndex, attribute: Name, owners: Collection[str]) -> bool:
+def _component_takes(names: NameIndex, attribute: Name, owners: Collection[str]) -> bool:
     """Whether a component's one parameter says that it is one of the `owners`."""
     if attribute.ancestors[0].type not in _ATTRIBUTES:
         return False
@@ -172,7 +172,7 @@ def _takes(names: NameIndex, attribute: Name, owners: Collection[str]) -> bool:
     return bool(definitions) and all(re.search(types, statement(names, name)) for name in definitions)
 
 
-def _is_typed(names: NameIndex, use: Name, owners: Collection[str]) -> bool:
+def _has_declared_type(names: NameIndex, use: Name, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
     word = re.escape(use.receiver)
     any_owner = "|".join(map(re.escape, owners))

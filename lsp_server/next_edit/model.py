@@ -12,7 +12,7 @@ from inference.messages import Hunk, NextEditRequest, ScoredEdit, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.next_edit.alike_edits import merged_edits
 from lsp_server.next_edit.cross_file import Situation
-from lsp_server.next_edit.edits import NextEdit, trimmed
+from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.rewrite_filter import WHY, filtered_edits
 from lsp_server.next_edit.text_diff import TextDiff
@@ -35,9 +35,9 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
     client = edit_model if edit_model and _may_request(edit_model, fill_model) else fill_model
     if (client is fill_model and not _can_judge(session, uri)) or await session.disabled_reason_now(uri):
         return ()
-    visible = () if client is fill_model else situation.others  # only an edit model sees them
-    others = [other for other in visible if await session.disabled_reason_now(other.uri) is None]
-    situation = dataclasses.replace(situation, others=others)
+    visible = () if client is fill_model else situation.other_documents  # only an edit model sees them
+    allowed = [document for document in visible if await session.disabled_reason_now(document.uri) is None]
+    situation = dataclasses.replace(situation, other_documents=allowed)
     name_of = session.configuration.name_of
     deadline_ms = session.settings_of(uri).deadline_ms.invoked
     try:
@@ -85,8 +85,8 @@ async def request_edits(
     scored = (await client.request(request)).edits
     if rewrites:
         return await asyncio.to_thread(filtered_edits, situation, scored[0]) if scored else ()
-    edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]
-    return await asyncio.to_thread(EditJudge(situation.snapshot, situation.earlier).offerable, edits)
+    edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]
+    return await asyncio.to_thread(EditJudge(situation.snapshot, situation.old_texts).edits_to_offer, edits)
 
 
 def _request(
@@ -95,7 +95,7 @@ def _request(
     """The text and its changes; for an edit model also those of other documents, for a fill model the proposals."""
     snapshot = situation.snapshot
     text = well_formed(snapshot.text)
-    hunks = _hunks(text, situation.earlier)
+    hunks = _hunks(text, situation.old_texts)
     name = name_of(snapshot.uri)
     request = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
     if not rewrites:
@@ -103,20 +103,20 @@ def _request(
         return replace(request, path=name.rpartition("/")[2], proposals=proposals)
     other_hunks = [
         replace(hunk, path=name_of(other.uri))
-        for other in reversed(situation.others)
-        for hunk in _hunks(other.text, other.earlier)
+        for other in reversed(situation.other_documents)
+        for hunk in _hunks(other.text, other.old_texts)
     ]
     return replace(request, hunks=(*other_hunks, *hunks))
 
 
-def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
+def _hunks(text: str, old_texts: Sequence[str]) -> tuple[Hunk, ...]:
     """The changes, by whole lines, with the last edit's change last."""
-    last = {hunk.line for old in earlier[:1] for hunk in _line_hunks(old, text)}
+    last = {hunk.line for old in old_texts[:1] for hunk in _line_hunks(old, text)}
 
     def is_last(hunk: Hunk) -> bool:
         return not last.isdisjoint(range(hunk.line, hunk.line + max(1, hunk.new.count("\n"))))
 
-    hunks = [hunk for old in earlier[:_MAX_EDITS][-1:] for hunk in _line_hunks(old, text)]
+    hunks = [hunk for old in old_texts[:_MAX_EDITS][-1:] for hunk in _line_hunks(old, text)]
     return tuple(sorted(hunks, key=is_last))
 
 

@@ -12,9 +12,9 @@ from lsp_server.syntax.language_table import BindingRules
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
 
-_BARE = frozenset({"return_statement", "parenthesized_expression", "statement_block"})
+_TRANSPARENT_NODES = frozenset({"return_statement", "parenthesized_expression", "statement_block"})
 """Kinds of nodes between an object and the function that returns it."""
-_VALUES = re.compile(r"(?:\w+\.)?(?:Literal|Annotated)\[")
+_LITERAL = re.compile(r"(?:\w+\.)?(?:Literal|Annotated)\[")
 _EXPORTS = re.compile(r"__all__\b")
 _MAX_ANCESTORS = 12
 MAX_OCCURRENCES = 1000
@@ -23,7 +23,7 @@ _TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
 _UNPARSED = re.compile(r"(\w+(?:\.\w+)*)\.$")
 _MAX_RECEIVER_CHARS = 80
 _NO_RULES = BindingRules(names=frozenset(), scopes=frozenset(), binds=frozenset())
-_MEMBERS_ALONE = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
+_MEMBER_TOKENS = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
 """Kinds of tokens that are never plain names."""
 
 
@@ -36,7 +36,7 @@ def type_of_literal(view: View, ancestors: Sequence[Node]) -> str:
         elif typed := node.child_by_field_name("type") or node.child_by_field_name("return_type"):
             code = re.sub(r"^:\s*(?:Promise<(?=.*>$))?|>$", "", view.code(typed))
             return code if not in_list else code.removesuffix("[]") if code.endswith("[]") else ""
-        elif node.type not in _BARE:
+        elif node.type not in _TRANSPARENT_NODES:
             return ""
     return ""
 
@@ -55,7 +55,7 @@ def is_quoted_name(view: View, node: Node, ancestors: Sequence[Node]) -> bool:
     if node.type != "string_content" or not view.code(node).isidentifier():
         return False
     for ancestor in islice(ancestors, 1, _MAX_ANCESTORS):
-        if ancestor.type == "type" and not any(_VALUES.match(view.code(node)) for node in ancestors[1:_MAX_ANCESTORS]):
+        if ancestor.type == "type" and not any(_LITERAL.match(view.code(node)) for node in ancestors[1:_MAX_ANCESTORS]):
             return True
         if ancestor.type == "assignment":
             return _EXPORTS.match(view.code(ancestor)) is not None
@@ -133,7 +133,7 @@ class NameIndex:
                 self.too_frequent.add(word)
                 starts = []
             names = map(self.at_offset, starts)
-            self._cached[word] = self._without_outward([name for name in names if name is not None])
+            self._cached[word] = self._without_nonlocal_definitions([name for name in names if name is not None])
         return self._cached[word]
 
     def at_offset(self, offset: int) -> Name | None:
@@ -222,7 +222,7 @@ class NameIndex:
             owner = self.class_around(ancestors) if receiver in rules.selves else ""
         elif (
             (ancestors[0].type in rules.unparsed and self._is_foreign(view.start(node), view.end(node)))
-            or node.type in _MEMBERS_ALONE
+            or node.type in _MEMBER_TOKENS
             or any(ancestor.type in rules.paths for ancestor in ancestors)
         ):
             return None
@@ -241,7 +241,7 @@ class NameIndex:
             joint,
         )
 
-    def _without_outward(self, names: Sequence[Name]) -> tuple[Name, ...]:
+    def _without_nonlocal_definitions(self, names: Sequence[Name]) -> tuple[Name, ...]:
         """The names, without the definition role for those that a scope declares to be an outer scope's."""
         outward = {name.scopes[0] for name in names if name.ancestors[0].type in self.rules.outward and name.scopes}
         return tuple(

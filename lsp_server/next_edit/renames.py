@@ -14,7 +14,7 @@ from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, wo
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
-_MANY = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
+_COLLECTION = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
 """A type of several values."""
 _ALIAS = re.compile(r"as\s+(\w+)")
 _MIN_PARTIAL_CHARS = 3
@@ -23,28 +23,28 @@ _MIN_PARTIAL_CHARS = 3
 
 def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
     """Renames the occurrences that still have the old name."""
-    for old, new in diff.renamed(_aliased(diff)):
-        if _became_many(diff, old, new):
+    for old, new in diff.renamed_pairs(_alias_offsets(diff)):
+        if _became_collection(diff, old, new):
             continue
         if new.role is Role.MEMBER:
-            yield from _edits(diff, uses_of_member(diff.old, diff.new, old, new), old, new)
+            yield from _rename_edits(diff, uses_of_member(diff.old, diff.new, old, new), old, new)
         elif new.binder is not None:
-            yield from _edits(diff, _uses_of_binding(diff, old, new), old, new)
+            yield from _rename_edits(diff, _uses_of_binding(diff, old, new), old, new)
         elif new.role is Role.USE and _is_unbound(diff.new, old.text) and diff.new.binding_scope_id(new):
             uses = (name for name in diff.new.occurrences(old.text) if name.role is Role.USE)
-            yield from _edits(diff, uses, old, new)
+            yield from _rename_edits(diff, uses, old, new)
 
 
-def _became_many(diff: SourceDiff, old: Name, new: Name) -> bool:
+def _became_collection(diff: SourceDiff, old: Name, new: Name) -> bool:
     """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
     if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new.view.table.functions:
         return False
-    old_declaration = _declared(diff.old, old)
-    declared = _declared(diff.new, new)
-    return old_declaration != declared and bool(_MANY.search(declared)) and not _MANY.search(old_declaration)
+    old_code = _declaration_without_name(diff.old, old)
+    new_code = _declaration_without_name(diff.new, new)
+    return old_code != new_code and bool(_COLLECTION.search(new_code)) and not _COLLECTION.search(old_code)
 
 
-def _declared(names: NameIndex, name: Name) -> str:
+def _declaration_without_name(names: NameIndex, name: Name) -> str:
     """The declaration of a parameter, or the line of a field, without the name."""
     text = names.view.text
     line = text[line_start(text, name.start) : line_end(text, name.end)]
@@ -54,11 +54,11 @@ def _declared(names: NameIndex, name: Name) -> str:
 
 def renamed_words(diff: SourceDiff) -> set[tuple[tuple[str, ...], str]]:
     """Returns the old and new names of renamed definitions, whose other occurrences `complete_renames` finds."""
-    pairs = (pair for pair in diff.renamed() if pair[1].binder is not None or pair[1].role is Role.MEMBER)
+    pairs = (pair for pair in diff.renamed_pairs() if pair[1].binder is not None or pair[1].role is Role.MEMBER)
     return {((old.text,), new.text) for old, new in pairs}
 
 
-def _aliased(diff: SourceDiff) -> Iterator[tuple[int, int]]:
+def _alias_offsets(diff: SourceDiff) -> Iterator[tuple[int, int]]:
     """The offsets of imports and of the other names that they got: `as name` was added after them."""
     old, new = diff.text.old, diff.text.new
     for words in diff.text.words:
@@ -74,7 +74,7 @@ def _is_unbound(names: NameIndex, word: str) -> bool:
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.occurrences(word))
 
 
-def _edits(diff: SourceDiff, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
+def _rename_edits(diff: SourceDiff, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
     why = f"rename {old.text} to {new.text}"
     for use in uses:
         if not diff.text.is_new(use.start, use.end):
@@ -101,13 +101,13 @@ def _uses_of_binding(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
         if not _is_hidden(names, name, new, scope.id):
             yield name
     if new.role is Role.PARAMETER:
-        yield from _keywords(diff, old, new)
+        yield from _keyword_arguments(diff, old, new)
 
 
 def _parameter_types(names: NameIndex, head: Node) -> tuple[str, ...]:
     """The types of a declared function's parameters; where one has no name, only their number counts."""
-    listed = head.child_by_field_name("parameters")
-    codes = [] if listed is None else [names.view.code(parameter) for parameter in listed.named_children]
+    list_node = head.child_by_field_name("parameters")
+    codes = [] if list_node is None else [names.view.code(parameter) for parameter in list_node.named_children]
     types = [re.sub(r"\s*\b\w+$", "", code) for code in codes]
     return tuple("".join(type_.split()) for type_ in types) if all(types) else tuple("?" for _ in codes)
 
@@ -153,7 +153,7 @@ def _block(names: NameIndex, name: Name) -> Node | None:
     return next((node for node in name.ancestors if node.type in names.view.table.blocks), None)
 
 
-def _keywords(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
+def _keyword_arguments(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
     """The arguments that use a parameter's old name."""
     function = function_name(diff.new, new)
     if function is None:
@@ -167,7 +167,7 @@ def complete_partial_renames(diff: SourceDiff) -> Iterator[NextEdit]:
     """Completes half-finished renames: replaces a partly typed new name, and the old name where it no longer resolves,
     with the full new name.
     """
-    for old, new in diff.renamed():
+    for old, new in diff.renamed_pairs():
         full = _full_name(diff.new, old, new)
         if full is None:
             continue

@@ -16,7 +16,7 @@ from itertools import accumulate, groupby, pairwise
 
 from inference.messages import ScoredEdit
 from lsp_server.next_edit.cross_file import Situation
-from lsp_server.next_edit.edits import NextEdit, trimmed
+from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import NEAR_LINES, EditJudge, code_lines
 from lsp_server.next_edit.text_diff import LINE, WORD_OR_SIGN, TextDiff
 from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line_start
@@ -25,7 +25,7 @@ from lsp_server.syntax.view import View
 
 log = logging.getLogger(__name__)
 WHY = "the model expects it after your last edits"
-_MAX_UNITS = 40
+_MAX_MINIMAL_EDITS = 40
 """A rewrite with more is another text."""
 _MIN_LIKENESS = 0.5
 """How much two lines must share to be the same line, before and after."""
@@ -40,28 +40,28 @@ def filtered_edits(situation: Situation, rewrite: ScoredEdit) -> list[NextEdit]:
     """Returns the edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
     source: Source = situation.snapshot
     cursor = situation.cursor
-    units = list(_units(source.text[rewrite.start : rewrite.end], rewrite.text, rewrite.start))
+    minimal_edits = list(_minimal_edits(source.text[rewrite.start : rewrite.end], rewrite.text, rewrite.start))
     rewrite_filter = _RewriteFilter(situation, rewrite)
     is_readable = source.tree is not None and not rewrite_filter.judge.is_invisible(rewrite.text)
-    if not is_readable or not 0 < len(units) <= _MAX_UNITS:
+    if not is_readable or not 0 < len(minimal_edits) <= _MAX_MINIMAL_EDITS:
         return []
-    edits = filter(rewrite_filter.is_wanted, _joined_where_needed(rewrite_filter, units))
+    edits = filter(rewrite_filter.accepts, _joined_where_needed(rewrite_filter, minimal_edits))
     return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
 
 
-def _units(old: str, new: str, offset: int) -> Iterator[NextEdit]:
+def _minimal_edits(old: str, new: str, offset: int) -> Iterator[NextEdit]:
     """The differences, in order; all together turn `old` into `new`. `offset` is where `old` starts."""
     lines, new_lines = LINE.findall(old), LINE.findall(new)
     starts = [*accumulate(map(len, lines), initial=offset)]
-    for tag, i, j, k, m in SequenceMatcher(_is_no_anchor, lines, new_lines, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in SequenceMatcher(_is_common_line, lines, new_lines, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         whole = ("".join(lines[i:j]), "".join(new_lines[k:m]))
-        for start, old_run, new_run in _runs(lines[i:j], new_lines[k:m]) if j - i == m - k else [(0, *whole)]:
-            yield trimmed(starts[i] + start, old_run, new_run, WHY)
+        for start, old_run, new_run in _line_runs(lines[i:j], new_lines[k:m]) if j - i == m - k else [(0, *whole)]:
+            yield trimmed_edit(starts[i] + start, old_run, new_run, WHY)
 
 
-def _runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Where equally many lines differ: each line, or all that follow each other if one of them is quite another."""
     offset = 0
     for is_same, group in groupby(zip(lines, new_lines, strict=True), key=lambda pair: pair[0] == pair[1]):
@@ -74,7 +74,7 @@ def _runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[int,
             offset += len(old)
 
 
-def _is_no_anchor(line: str) -> bool:
+def _is_common_line(line: str) -> bool:
     """Whether a line is so common, such as a closing bracket, that finding it again says little."""
     return not code_lines(line)
 
@@ -85,14 +85,14 @@ def _are_alike(line: str, new_line: str) -> bool:
     return tokens != new_tokens and SequenceMatcher(None, tokens, new_tokens, autojunk=False).ratio() >= _MIN_LIKENESS
 
 
-def _joined_where_needed(rewrite_filter: "_RewriteFilter", units: Sequence[NextEdit]) -> list[NextEdit]:
+def _joined_where_needed(rewrite_filter: "_RewriteFilter", minimal_edits: Sequence[NextEdit]) -> list[NextEdit]:
     """The units, joined where they need each other, with all between them: an offer is one range."""
     text, breaks_syntax = rewrite_filter.source.text, rewrite_filter.judge.breaks_syntax
-    starts = set(range(len(units)))
-    for index, unit in enumerate(units):
-        first = next((n for n in range(index) if rewrite_filter.need_each_other(units[n], unit)), index)
+    starts = set(range(len(minimal_edits)))
+    for index, unit in enumerate(minimal_edits):
+        first = next((n for n in range(index) if rewrite_filter.need_each_other(minimal_edits[n], unit)), index)
         starts.difference_update(range(first + 1, index + 1))
-    edits = [_joined(text, units[first:end]) for first, end in pairwise([*sorted(starts), len(units)])]
+    edits = [_joined(text, minimal_edits[first:end]) for first, end in pairwise([*sorted(starts), len(minimal_edits)])]
     while len(edits) > 1 and (index := next((n for n, edit in enumerate(edits) if breaks_syntax([edit])), -1)) >= 0:
         gaps = [later.start - edit.end for edit, later in pairwise(edits)]
         first = min(range(max(index - 1, 0), min(index + 1, len(gaps))), key=lambda n: gaps[n])
@@ -122,7 +122,7 @@ class _RewriteFilter:
 
     @cached_property
     def judge(self) -> EditJudge:
-        return EditJudge(self.source, self.situation.earlier)
+        return EditJudge(self.source, self.situation.old_texts)
 
     def need_each_other(self, edit: NextEdit, later: NextEdit) -> bool:
         """Whether two edits, in order, are good only together: they move a line, share a name or are one construct."""
@@ -155,7 +155,7 @@ class _RewriteFilter:
         node = view.node_over(min(edit.start, start), end)
         return node is not None and node.parent is not None and node.type not in view.table.blocks
 
-    def is_wanted(self, edit: NextEdit) -> bool:
+    def accepts(self, edit: NextEdit) -> bool:
         reason = self._drop_reason(edit)
         if reason:
             line = self.source.text.count("\n", 0, edit.start) + 1
@@ -172,8 +172,8 @@ class _RewriteFilter:
         errors = self.judge.errors_after([edit])
         if errors is not None and errors < self.judge.errors:
             return ""
-        if not self.situation.earlier:
-            completes = self.situation.others or self._completes(edit, removed)
+        if not self.situation.old_texts:
+            completes = self.situation.other_documents or self._completes(edit, removed)
             return "" if completes else "follows from no change and completes nothing at the cursor"
         if self.judge.undoes(edit):
             return "undoes the last changes"
@@ -189,7 +189,7 @@ class _RewriteFilter:
     def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
         """Whether more words of the last edit go than come in their place."""
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
-        hunks = TextDiff(self.situation.earlier[0], text).words
+        hunks = TextDiff(self.situation.old_texts[0], text).words
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)
         gone = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
         return len(gone) > len([word for word in added if word not in previous])

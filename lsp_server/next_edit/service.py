@@ -18,7 +18,7 @@ from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import ChangedDocument, Situation
 from lsp_server.next_edit.edit_history import EditHistory
-from lsp_server.next_edit.edits import NextEdit, nearest
+from lsp_server.next_edit.edits import NextEdit, nearest_edit
 from lsp_server.next_edit.finder import next_edits
 from lsp_server.syntax.lines import is_word
 
@@ -29,8 +29,8 @@ PAUSE_S = 0.3
 """The pause after the last edit; none after accepting an offer."""
 _MAX_DISMISSED = 100
 _MAX_OFFERS = 16
-_MAX_OTHERS = 4
-_MAX_CLOSED = 50
+_MAX_OTHER_DOCUMENTS = 4
+_MAX_CLOSED_DOCUMENTS = 50
 
 
 @dataclass
@@ -84,7 +84,7 @@ class NextEditService(Feature):
         self._states: dict[str, _State] = {}
         self._closed: dict[str, tuple[int, list[NextEdit]]] = {}
         """What the user dismissed in documents that are now closed, each with the hash of its text."""
-        self._ahead: asyncio.Task[Offer | None] | None = None
+        self._background_search: asyncio.Task[Offer | None] | None = None
 
     def opened(self, uri: str) -> None:
         """Dismissed edits stay dismissed in a document that is opened again with the same text."""
@@ -98,20 +98,20 @@ class NextEditService(Feature):
             self.closed(uri)
             return
         state = self._states.setdefault(uri, _State())
-        for other in self._states.values():  # an edit may follow in another document
-            other.end()
-            other.stop = Stop()
-            other.edits = other.search = None
+        for any_state in self._states.values():  # an edit may follow in another document
+            any_state.end()
+            any_state.stop = Stop()
+            any_state.edits = any_state.search = None
         text = self._session.documents[uri].text
         offer = next((offer for offer in state.offers.values() if offer.result == hash(text)), None)
         state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
         if offer is not None:
-            state.proposed = _moved(state.proposed, [offer.change])
+            state.proposed = _shifted(state.proposed, [offer.change])
             state.history.close()
         state.history.changed(changes)
         state.changed_s = 0.0 if offer else time.monotonic()
         state.last_change = changes[-1] if changes else state.last_change
-        state.dismissed = _moved(state.dismissed, changes)
+        state.dismissed = _shifted(state.dismissed, changes)
         self._follow_accepted(state, changes, text)
         if offer is not None:
             accepted_range = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
@@ -136,7 +136,7 @@ class NextEditService(Feature):
         document = self._session.documents.get(uri)
         if document and state.dismissed and self._session.disabled_reason(uri) is None:
             self._closed[uri] = (hash(document.text), state.dismissed)
-            while len(self._closed) > _MAX_CLOSED:
+            while len(self._closed) > _MAX_CLOSED_DOCUMENTS:
                 del self._closed[next(iter(self._closed))]
 
     async def next_offer(self, document: Document, cursor: int) -> Offer | None:
@@ -153,10 +153,10 @@ class NextEditService(Feature):
         snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed(document)
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last_change, snapshot.text, cursor):
             return None
-        edit = nearest(await self.edits_after(snapshot, cursor), cursor)
+        edit = nearest_edit(await self.following_edits(snapshot, cursor), cursor)
         return None if edit is None or stop.is_set() else self.offer(document.uri, edit)
 
-    async def edits_after(self, snapshot: Snapshot, cursor: int, *, by_rules: bool = False) -> list[NextEdit]:
+    async def following_edits(self, snapshot: Snapshot, cursor: int, *, by_rules: bool = False) -> list[NextEdit]:
         """Returns the edits that follow from the recent changes, without rejected ones; none if the text changes.
 
         `by_rules`: does not send a request to a model.
@@ -166,16 +166,16 @@ class NextEditService(Feature):
         state = self._states.setdefault(snapshot.uri, _State())
         stop = state.stop
         if state.edits is None:
-            earlier = list(state.history.earlier(snapshot.text))
-            others = self._changed_others(snapshot.uri)
+            old_texts = list(state.history.old_texts(snapshot.text))
+            other_documents = self._other_documents(snapshot.uri)
             if state.search is None:
-                search = asyncio.to_thread(next_edits, snapshot, earlier, others, stop.is_set)
+                search = asyncio.to_thread(next_edits, snapshot, old_texts, other_documents, stop.is_set)
                 state.search = asyncio.create_task(search)
             edits = await asyncio.shield(state.search) or list(state.proposed)
             if by_rules and not edits:
                 return []
-            if not edits and (state.last_change is not None or others) and not stop.is_set():
-                situation = Situation(snapshot, earlier, cursor, others)
+            if not edits and (state.last_change is not None or other_documents) and not stop.is_set():
+                situation = Situation(snapshot, old_texts, cursor, other_documents)
                 request = asyncio.ensure_future(model.propose(self._session, situation))
                 state.requests.add(request)
                 request.add_done_callback(state.requests.discard)
@@ -190,26 +190,26 @@ class NextEditService(Feature):
             return []
         return [edit for edit in state.edits or () if edit not in state.dismissed]
 
-    def look_ahead(self, document: Document, cursor: int) -> None:
+    def search_in_background(self, document: Document, cursor: int) -> None:
         """Asks the model in the background once the user pauses, so that a later code action finds its edits."""
-        if self._ahead is None or self._ahead.done():
-            self._ahead = asyncio.create_task(self.next_offer(document, cursor))
+        if self._background_search is None or self._background_search.done():
+            self._background_search = asyncio.create_task(self.next_offer(document, cursor))
 
-    def _changed_others(self, uri: str) -> list[ChangedDocument]:
+    def _other_documents(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
         documents = self._session.documents
-        others = [other for other in self._states if other != uri and other in documents]
-        others = [other for other in others if self._session.follows_edits(other)]
-        others.sort(key=lambda other: self._states[other].changed_s, reverse=True)
+        follows_edits = self._session.follows_edits
+        uris = [other for other in self._states if other != uri and other in documents and follows_edits(other)]
+        uris.sort(key=lambda other: self._states[other].changed_s, reverse=True)
         notebook_of = self._session.notebooks.notebook_or_self
         text = documents[uri].text
-        own = [text, *self._states[uri].history.earlier(text)]
+        own = [text, *self._states[uri].history.old_texts(text)]
         changed = []
-        for other in others[:_MAX_OTHERS]:
+        for other in uris[:_MAX_OTHER_DOCUMENTS]:
             document = documents[other]
-            if earlier := [*self._states[other].history.earlier(document.text)]:
-                beside = own if notebook_of(other) == notebook_of(uri) else ()
-                changed.append(ChangedDocument(other, document.language_id, document.text, earlier, beside))
+            if old_texts := [*self._states[other].history.old_texts(document.text)]:
+                cell_texts = own if notebook_of(other) == notebook_of(uri) else ()
+                changed.append(ChangedDocument(other, document.language_id, document.text, old_texts, cell_texts))
         return changed
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
@@ -228,14 +228,14 @@ class NextEditService(Feature):
         return offer
 
     def show(self, uri: str, offer_id: str) -> None:
-        if offer := self._find(uri, offer_id):
+        if offer := self._open_offer(uri, offer_id):
             self._report_shown(uri, offer)
 
     def accept(self, uri: str, offer_id: str) -> None:
         """The user has accepted an offer: the next one comes without a pause. The change may come later: the offer is
         kept to know it, and to know when it is redone.
         """
-        offer = self._find(uri, offer_id)
+        offer = self._open_offer(uri, offer_id)
         if offer is not None:
             offer.is_accepted = True
             self._report_shown(uri, offer)
@@ -244,7 +244,7 @@ class NextEditService(Feature):
 
     def dismiss(self, uri: str, offer_id: str) -> None:
         """The user rejects an offer: it never returns while that text is unchanged."""
-        offer = self._find(uri, offer_id)
+        offer = self._open_offer(uri, offer_id)
         document = self._session.documents.get(uri)
         if offer is None or document is None:
             return
@@ -254,7 +254,7 @@ class NextEditService(Feature):
         self._report_shown(uri, offer)
         self._session.events.rejected(uri, offer.id)
 
-    def _find(self, uri: str, offer_id: str) -> Offer | None:
+    def _open_offer(self, uri: str, offer_id: str) -> Offer | None:
         """The offer with this id, unless it was accepted or dismissed."""
         offer = self._states[uri].offers.get(offer_id) if uri in self._states else None
         return None if offer is None or offer.is_accepted else offer
@@ -265,7 +265,7 @@ class NextEditService(Feature):
             self._session.events.shown(uri, ShownEvent(offer.id, "next edit"))
 
 
-def _moved(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
+def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
     """The edits after the changes, without those that one of them touched."""
     for change in changes:
         edits = [moved for edit in edits if (moved := edit.after(change)) is not None]

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from lsp_server.next_edit.edits import NextEdit, trimmed
+from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.members import declaration, is_call_of, is_unique
 from lsp_server.next_edit.names import Name, NameIndex, Role
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.view import View
 
-_MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
+_SPLAT = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
 """Kinds of parameters and arguments that represent several, or none."""
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
@@ -44,11 +44,11 @@ class _Function:
     name: Name
 
 
-def after_signatures(diff: SourceDiff) -> Iterator[NextEdit]:
+def signature_edits(diff: SourceDiff) -> Iterator[NextEdit]:
     """The calls that no longer fit the functions with changed heads."""
     for function in changed_functions(diff):
-        yield from _after_parameters(diff, function)
-        yield from _after_async(diff, function)
+        yield from _parameter_edits(diff, function)
+        yield from _async_edits(diff, function)
 
 
 def changed_functions(diff: SourceDiff) -> Iterator[_Function]:
@@ -95,25 +95,25 @@ def _is_decorated(names: NameIndex, function: Node) -> bool:
 def _parameters(names: NameIndex, function: Node) -> list[Name] | None:
     """The parameters in order, without the object itself; None if one represents several."""
     view = names.view
-    listed = function.child_by_field_name("parameters")
+    list_node = function.child_by_field_name("parameters")
     parameters: list[Name] = []
-    for child in () if listed is None else listed.named_children:
+    for child in () if list_node is None else list_node.named_children:
         if child.type in view.table.comments or child.type == "self_parameter":
             continue
-        if _MANY.search(child.type) or any(_MANY.search(inner.type) for inner in child.named_children):
+        if _SPLAT.search(child.type) or any(_SPLAT.search(inner.type) for inner in child.named_children):
             return None
         named = [names.at_offset(view.start(leaf)) for leaf in view.leaves(view.start(child), view.end(child))]
         parameters += [name for name in named if name is not None and name.role is Role.PARAMETER]
     return parameters[1:] if parameters and parameters[0].text in names.rules.selves else parameters
 
 
-def _after_parameters(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
+def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
     """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
     view = diff.new.view
     old_parameters = _parameters(diff.old, function.old)
     parameters = _parameters(diff.new, function.node)
-    listed = function.node.child_by_field_name("parameters")
-    if old_parameters is None or parameters is None or listed is None or _HALF_TYPED.search(view.code(listed)):
+    list_node = function.node.child_by_field_name("parameters")
+    if old_parameters is None or parameters is None or list_node is None or _HALF_TYPED.search(view.code(list_node)):
         return
     old, new = ([name.text for name in names] for names in (old_parameters, parameters))
     removed = [name for name in old if name not in new]
@@ -126,7 +126,7 @@ def _after_parameters(diff: SourceDiff, function: _Function) -> Iterator[NextEdi
         num_positional = next((index for index, keyword in enumerate(keywords) if keyword), len(keywords))
         passed = [*old[:num_positional], *keywords[num_positional:]]
         is_certain = len(passed) == len(keywords) and all(keywords[num_positional:])
-        if not is_certain or any(_MANY.search(argument.type) for argument in call.arguments):  # their number is unknown
+        if not is_certain or any(_SPLAT.search(argument.type) for argument in call.arguments):  # of unknown number
             continue
         codes = [*map(view.code, call.arguments)]
         gaps = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
@@ -157,7 +157,7 @@ def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[Ne
     else:
         return
     if text != view.text[start:end]:
-        yield trimmed(start, view.text[start:end], text, why)
+        yield trimmed_edit(start, view.text[start:end], text, why)
 
 
 def _has_variable(names: NameIndex, call: _Call, parameter: Name) -> bool:
@@ -202,15 +202,15 @@ def _call_of(names: NameIndex, name: Name) -> _Call | None:
     for kind, callee_field, arguments_field in names.rules.calls:
         node = next((node for node in name.ancestors[:2] if node.type == kind), None)
         callee = None if node is None else node.child_by_field_name(callee_field)
-        listed = None if node is None else node.child_by_field_name(arguments_field)
-        if node is None or callee is None or listed is None or callee.end_byte != name.node.end_byte:
+        list_node = None if node is None else node.child_by_field_name(arguments_field)
+        if node is None or callee is None or list_node is None or callee.end_byte != name.node.end_byte:
             continue
         comments = names.view.table.comments
-        return _Call(name, node, tuple(node for node in listed.named_children if node.type not in comments))
+        return _Call(name, node, tuple(node for node in list_node.named_children if node.type not in comments))
     return None
 
 
-def _after_async(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
+def _async_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
     was_async = _is_async(diff.old, function.old)
     is_async = _is_async(diff.new, function.node)
     code = diff.new.view.code(function.node)
@@ -222,7 +222,7 @@ def _after_async(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
         yield from _make_async(diff, function.name, set() if old == new else None)
         return
     for call in _calls(diff, function.name):
-        edit = _not_awaited(diff.new, call)
+        edit = _remove_await(diff.new, call)
         if edit is not None:
             yield edit
 
@@ -239,7 +239,7 @@ def _make_async(diff: SourceDiff, name: Name, callers: set[int] | None) -> Itera
             (node for node in ancestors if node.type in names.view.table.functions or "lambda" in node.type), None
         )
         is_awaited = ancestors[0].type == names.rules.awaits
-        edit = None if caller is None or is_awaited else _awaited(names, call, ancestors[: ancestors.index(caller)])
+        edit = None if caller is None or is_awaited else _add_await(names, call, ancestors[: ancestors.index(caller)])
         is_new = diff.text.is_new(names.view.start(call.node), names.view.end(call.node))
         if caller is None or (edit is None and not is_awaited) or (is_new and not is_awaited):
             continue
@@ -277,12 +277,12 @@ def _async_head(names: NameIndex, function: Node, name: Name) -> Iterator[NextEd
 
 
 def _is_async(names: NameIndex, function: Node) -> bool:
-    listed = function.child_by_field_name("parameters")
-    end = names.view.end(function) if listed is None else names.view.start(listed)
+    list_node = function.child_by_field_name("parameters")
+    end = names.view.end(function) if list_node is None else names.view.start(list_node)
     return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
 
 
-def _awaited(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdit | None:
+def _add_await(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdit | None:
     """The call with an `await`, if nothing else awaits it. `inside` are the nodes around it in its function."""
     view, rules = names.view, names.rules
     if (
@@ -302,7 +302,7 @@ def _awaited(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdit 
     return NextEdit(start, start, rules.await_before, why)
 
 
-def _not_awaited(names: NameIndex, call: _Call) -> NextEdit | None:
+def _remove_await(names: NameIndex, call: _Call) -> NextEdit | None:
     view, rules = names.view, names.rules
     parent = view.parent(call.node)
     if parent is None or parent.type != rules.awaits:

@@ -18,17 +18,17 @@ class SourceDiff:
     new: NameIndex
 
     @classmethod
-    def parse(cls, source: Source, names: NameIndex, earlier: str) -> "SourceDiff | None":
-        """Compares an `earlier` text with the current source and its names; None if the earlier one has no tree."""
+    def parse(cls, source: Source, names: NameIndex, old_text: str) -> "SourceDiff | None":
+        """Compares `old_text` with the current source and its names; None if the source has no tree."""
         if source.tree is None:
             return None
-        change, tree = minimal_change(source.text, earlier), source.tree.copy()
+        change, tree = minimal_change(source.text, old_text), source.tree.copy()
         edit_tree(tree, source.text, change.start, change.end, change.added)
-        old_tree = parse(source.language_id, earlier, tree)
-        old = NameIndex.from_source(Source(earlier, source.language_id, old_tree, source.uri))
-        return None if old is None else cls(TextDiff(earlier, source.text), old, names)
+        old_tree = parse(source.language_id, old_text, tree)
+        old = NameIndex.from_source(Source(old_text, source.language_id, old_tree, source.uri))
+        return None if old is None else cls(TextDiff(old_text, source.text), old, names)
 
-    def renamed(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
+    def renamed_pairs(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
         """Yields the names that became others of the same role, by substituted words, and at more `offsets` of both
         texts.
         """

@@ -326,7 +326,7 @@ async def test_a_text_is_searched_once_for_code_actions() -> None:
     for searches, edited in enumerate(("2", "3"), start=1):
         types_text(session, edited)
         snapshot = session.documents[URI].snapshot()
-        await asyncio.gather(*(service.edits_after(snapshot, cursor, by_rules=True) for cursor in (0, 1)))
-        assert await service.edits_after(snapshot, 2, by_rules=True) == []
+        await asyncio.gather(*(service.following_edits(snapshot, cursor, by_rules=True) for cursor in (0, 1)))
+        assert await service.following_edits(snapshot, 2, by_rules=True) == []
         assert executor.count == searches
     await leave(session)

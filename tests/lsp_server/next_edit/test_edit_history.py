@@ -28,7 +28,7 @@ def test_undoing_every_edit_leads_to_the_first_text(text: str, batches: Batches)
     history, now = EditHistory(), text
     for batch in batches:
         now = changed(history, now, batch)
-    assert [now, *history.earlier(now)][-1] == text
+    assert [now, *history.old_texts(now)][-1] == text
 
 
 def test_a_word_typed_letter_by_letter_is_one_edit() -> None:
@@ -36,14 +36,14 @@ def test_a_word_typed_letter_by_letter_is_one_edit() -> None:
     text = changed(history, "x = 1", [(0, 1, "")])
     for at, letter in enumerate("total"):
         text = changed(history, text, [(at, 0, letter)])
-    assert list(history.earlier(text)) == ["x = 1"]
+    assert list(history.old_texts(text)) == ["x = 1"]
 
 
 def test_what_is_undone_is_forgotten() -> None:
     history = EditHistory()
     text = changed(history, "x = 1", [(0, 1, "y")])
     text = changed(history, text, [(0, 1, "x")])
-    assert list(history.earlier(text)) == []
+    assert list(history.old_texts(text)) == []
 
 
 def test_typing_at_several_cursors_is_one_edit_each() -> None:
@@ -51,12 +51,12 @@ def test_typing_at_several_cursors_is_one_edit_each() -> None:
     text = changed(history, "a b", [(0, 0, "x"), (3, 0, "x")])
     text = changed(history, text, [(1, 0, "y"), (5, 0, "y")])
     assert text == "xya xyb"
-    assert list(history.earlier(text)) == ["xya b", "a b"]
+    assert list(history.old_texts(text)) == ["xya b", "a b"]
 
 
 def test_an_edit_of_half_the_file_is_not_followed() -> None:
     history = EditHistory()
-    assert list(history.earlier(changed(history, "", [(0, 0, "x" * 30_000)]))) == []
+    assert list(history.old_texts(changed(history, "", [(0, 0, "x" * 30_000)]))) == []
 
 
 @given(st.text("ab\n", max_size=40), st.text("ab\n", max_size=40))

@@ -8,7 +8,7 @@ import pytest
 from inference.messages import ScoredEdit
 from lsp_server.documents.document import Document
 from lsp_server.next_edit.cross_file import ChangedDocument, Situation
-from lsp_server.next_edit.edits import trimmed
+from lsp_server.next_edit.edits import trimmed_edit
 from lsp_server.next_edit.rewrite_filter import filtered_edits
 
 
@@ -145,5 +145,5 @@ def test_without_edits_complete_code_stays(new: tuple[str, str]) -> None:
 )
 def test_of_a_changed_line_whole_words_are_replaced(new: str, wanted: tuple[int, int, str]) -> None:
     text = "print(hight)\n"
-    edit = trimmed(0, text, new)
+    edit = trimmed_edit(0, text, new)
     assert (edit.start, edit.end, edit.text) == wanted
