@@ -14,7 +14,7 @@ from inference.install_hints import command_line
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.workers import size
-from lsp_server.worker.paths import APP, chosen_folder, run_child
+from lsp_server.worker.paths import APP, configured_folder, run_child
 
 TOLD = "told-of-models"
 """Exists once a user has been told about models."""
@@ -105,7 +105,7 @@ def other_programs_downloads() -> list[dict[str, Any]]:
 
 def is_first_time() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
-    folder = chosen_folder() or platformdirs.user_cache_path(APP, appauthor=False)
+    folder = configured_folder() or platformdirs.user_cache_path(APP, appauthor=False)
     if (folder / TOLD).exists():
         return False
     with suppress(OSError):

@@ -9,7 +9,7 @@ import msgspec
 from inference.messages import Status
 from lsp_server.worker.connect import STATUS_S, NotListeningError, join
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
-from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders, worker_processes
+from lsp_server.worker.paths import WorkerPaths, paths_of_socket, socket_folders, worker_processes
 
 
 class Grade(StrEnum):
@@ -57,7 +57,7 @@ async def survey(name: str) -> Survey:
     folders = socket_folders()
     sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
-    answers = await asyncio.gather(*(_probe(paths_at(socket), name) for socket in sockets))
+    answers = await asyncio.gather(*(_probe(paths_of_socket(socket), name) for socket in sockets))
     running = (worker for worker in answers if isinstance(worker, RunningWorker))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),

@@ -190,7 +190,7 @@ def request_for(
         language=snapshot.language_id,
         path=file_name(snapshot.uri),
         name_comment=name_comment(snapshot.language_id, file_name(snapshot.uri)),
-        context=tuple(replace(snippet, text=holes.unmarked(snippet.text, marker)) for snippet in context),
+        context=tuple(replace(snippet, text=holes.without_markers(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
         max_steps=budget.max_steps,
         quick=budget.quick,

@@ -203,7 +203,7 @@ class Syntax:
             return cls(quotes="")
         literal = string_or_comment_at(view, offset)
         brackets = tuple(open_brackets(view, offset))
-        lacking = takewhile(lambda bracket: not bracket.closed, reversed(brackets))
+        lacking = takewhile(lambda bracket: not bracket.is_closed, reversed(brackets))
         closable = "".join(CLOSERS[bracket.kind] for bracket in lacking)
         if literal and not literal.closer:  # prose up to the end of the line
             return cls(brackets, literal)

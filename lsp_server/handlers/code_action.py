@@ -190,7 +190,7 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     offered = [_offer(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
     if not session.client_capabilities.plugin:  # otherwise it tells where the cursor rests
-        session.feature(ReadAhead).rest(document, cursor)
+        session.feature(ReadAhead).cursor_rested(document, cursor)
     next_edit = await _next_edit(session, document, snapshot, cursor, only)
     return [*offered, *next_edit, *_download(session, params.context)]
 

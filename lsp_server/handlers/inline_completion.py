@@ -137,7 +137,7 @@ class DidRestParams(Struct, frozen=True, rename="camel"):
 
 def did_rest(session: Session, params: DidRestParams, document: Document) -> None:
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
-    session.feature(ReadAhead).rest(document, offset)
+    session.feature(ReadAhead).cursor_rested(document, offset)
 
 
 def did_accept(session: Session, params: DidAcceptParams) -> None:

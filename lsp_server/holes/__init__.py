@@ -3,7 +3,7 @@
 from lsp_server.holes.cursor import hole_at_cursor
 from lsp_server.holes.functions import body_around, function_around
 from lsp_server.holes.markers import DEFAULT_MARKER, markers, placeholders
-from lsp_server.holes.segments import Span, segments, splice, unmarked
+from lsp_server.holes.segments import Span, segments, splice, without_markers
 from lsp_server.holes.selection import hole_in_selection, statement_around, statement_at, statement_start
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "statement_around",
     "statement_at",
     "statement_start",
-    "unmarked",
+    "without_markers",
 ]

@@ -24,7 +24,7 @@ class BlockStart:
     indent: str
     is_missing: bool  # there is no block yet
     header_end: int  # where the header, or the documentation string after it, ends
-    after_header: bool  # and not after a documentation string
+    follows_header: bool  # and not after a documentation string
 
 
 def block_start_at(view: View, offset: int) -> BlockStart | None:
@@ -104,7 +104,7 @@ class OpenBracket:
 
     kind: str
     start: int
-    closed: bool
+    is_closed: bool
     owner: str  # the kind of the node that it belongs to
     is_block: bool = False  # it holds statements, not an expression
 

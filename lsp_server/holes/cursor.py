@@ -39,9 +39,9 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     line_suffix = text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset) if view else None
     if literal:
-        return _rest_of_literal(text, offset, min(literal.end, offset + len(line_suffix)), word)
+        return _hole_in_literal(text, offset, min(literal.end, offset + len(line_suffix)), word)
     if lines.is_blank(line_prefix) and lines.is_blank(line_suffix):
-        block = block_start_at(view, offset) if view else _plain_block(text, table, offset)
+        block = block_start_at(view, offset) if view else _block_without_tree(text, table, offset)
         return _blank_line_hole(text, table, block, offset)
     if lines.is_blank(line_suffix):
         return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
@@ -50,7 +50,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
             return None
         closes = CLOSERS.get(line_prefix[-1:]) == line_suffix[0]
         return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
-    if _only_comment(view, offset, offset + len(line_suffix)):
+    if _is_only_comment(view, offset, offset + len(line_suffix)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
     return _hole_before_code(view, offset, line_prefix, word)
 
@@ -60,7 +60,7 @@ def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
     return Span(offset - len(word), offset, kind, word, single_line=True)
 
 
-def _rest_of_literal(text: str, offset: int, end: int, word: str) -> Span:
+def _hole_in_literal(text: str, offset: int, end: int, word: str) -> Span:
     """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
     if word or lines.is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
@@ -72,7 +72,7 @@ def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, 
     is_inside = block is not None and lines.is_deeper(
         line_prefix, block.outer_indent
     )  # then keep the user's own indentation
-    if block and block.is_missing and (block.after_header or is_inside):
+    if block and block.is_missing and (block.follows_header or is_inside):
         return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing_indent(block.indent, line_prefix))
     indent = _missing_indent(_indent_between(text, table, offset, line_prefix), line_prefix)
     return Span(offset, offset, HoleKind.LINE, indent, single_line=True)
@@ -83,7 +83,7 @@ def _missing_indent(indent: str, typed: str) -> str:
     return indent[len(typed) :] if indent.startswith(typed) else ""
 
 
-def _plain_block(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
+def _block_without_tree(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
     """The block that would start on a blank line of a text without a tree."""
     above = lines.previous_line(text, offset)
     if above is None:
@@ -112,12 +112,12 @@ def _line_end_hole(view: View, offset: int, word: str) -> Span | None:
     if block and block.header_end == offset:
         if block.is_missing:
             return Span(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
-        if block.after_header:
+        if block.follows_header:
             return None
     return _insertion(offset, HoleKind.LINE, word)
 
 
-def _only_comment(view: View, offset: int, end: int) -> bool:
+def _is_only_comment(view: View, offset: int, end: int) -> bool:
     """Whether only a comment follows on the line."""
     first = next(view.leaves(offset, end), None)
     return first is not None and first.type in view.table.comments | view.table.ignored
@@ -125,7 +125,7 @@ def _only_comment(view: View, offset: int, end: int) -> bool:
 
 def _ends_header(view: View, offset: int) -> bool:
     block = block_start_at(view, offset)
-    return block is not None and block.after_header and block.header_end >= lines.line_start(view.text, offset)
+    return block is not None and block.follows_header and block.header_end >= lines.line_start(view.text, offset)
 
 
 def _hole_before_code(view: View, offset: int, line_prefix: str, word: str) -> Span | None:

@@ -21,7 +21,7 @@ class FunctionBody:
     start: int
     end: int
     parts: tuple[Node, ...]
-    closed: bool  # by its own bracket or word
+    is_closed: bool  # by its own bracket or word
     is_block: bool  # and not just an expression
 
 
@@ -47,11 +47,13 @@ def functions_around(view: View, start: int, end: int) -> list[Node]:
         typed = view.text[lines.line_start(view.text, start) : start]
         above = lines.end_of_text_before(view.text, start) if lines.is_blank(typed) and typed else start
         if above < lines.line_start(view.text, start):
-            return [node for node in _around(view, above, above) if lines.is_deeper(typed, _outer_indent(view, node))]
-    return _around(view, start, end)
+            return [
+                node for node in _enclosing(view, above, above) if lines.is_deeper(typed, _outer_indent(view, node))
+            ]
+    return _enclosing(view, start, end)
 
 
-def _around(view: View, start: int, end: int) -> list[Node]:
+def _enclosing(view: View, start: int, end: int) -> list[Node]:
     """A cursor between two tokens is in both."""
     functions = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
@@ -71,8 +73,8 @@ def _is_short_closure(view: View, function: Node) -> bool:
 
 def extent(view: View, function: Node) -> tuple[int, int]:
     parent = view.parent(function)
-    whole = parent if parent is not None and parent.type in view.table.wrappers else function
-    return view.start(whole), view.end(whole)
+    wrapped = parent if parent is not None and parent.type in view.table.wrappers else function
+    return view.start(wrapped), view.end(wrapped)
 
 
 def body_of(view: View, function: Node) -> FunctionBody | None:
@@ -81,12 +83,12 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
     if block is not None and block.type not in view.table.blocks:
         has_arrow = block.child_count > 0 and block.children[0].type in view.table.body_arrows
         value = block.named_children[0] if has_arrow else block
-        return FunctionBody(function, view.start(value), view.end(value), (value,), closed=True, is_block=False)
+        return FunctionBody(function, view.start(value), view.end(value), (value,), is_closed=True, is_block=False)
     has_brackets = block is not None and block.child_count > 0 and block.children[0].type in view.table.openers
     owner = block if block is not None and has_brackets else function
     closer = owner.children[-1]
-    closed = closer.type in view.table.closers and closer.start_byte < closer.end_byte
-    if block is None and not closed:
+    is_closed = closer.type in view.table.closers and closer.start_byte < closer.end_byte
+    if block is None and not is_closed:
         return None
     if block is not None and has_brackets:
         start = view.end(block.children[0])
@@ -94,8 +96,8 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
     else:
         header, inside = _header_and_rest(view, function, block or closer)
         start = view.end(header)
-    end = view.start(closer) if closed else view.end(block or function)
-    return _without_documentation(view, function, start, max(start, end), inside, closed)
+    end = view.start(closer) if is_closed else view.end(block or function)
+    return _without_documentation(view, function, start, max(start, end), inside, is_closed)
 
 
 def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
@@ -121,7 +123,7 @@ def _statements(view: View, block: Node) -> list[Node]:
 
 
 def _without_documentation(
-    view: View, function: Node, start: int, end: int, inside: Sequence[Node], closed: bool
+    view: View, function: Node, start: int, end: int, inside: Sequence[Node], is_closed: bool
 ) -> FunctionBody:
     """The body without documentation and without a comment on the header's line, which belongs to the header."""
     parts = list(inside)
@@ -132,7 +134,7 @@ def _without_documentation(
     if first is not None and is_below and is_documentation(view, function, first):
         start = view.end(first)
         parts = parts[parts.index(first) + 1 :]
-    return FunctionBody(function, start, max(end, start), tuple(parts), closed, is_block=True)
+    return FunctionBody(function, start, max(end, start), tuple(parts), is_closed, is_block=True)
 
 
 def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
@@ -141,9 +143,9 @@ def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node])
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)
     if not body.is_block or not lines.is_one_line(text, start, first):
         return Span(first, last, HoleKind.BODY)
-    if body.closed and lines.is_one_line(text, last, body.end):
+    if body.is_closed and lines.is_one_line(text, last, body.end):
         last = body.end
-    elif body.closed and not parts:  # blank lines
+    elif body.is_closed and not parts:  # blank lines
         last = max(lines.end_of_line_before(text, body.end), start)
     return Span(start, last, HoleKind.BODY, lines.eol_at(text, start) + _body_indent(view, body))
 

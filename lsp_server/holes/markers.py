@@ -107,7 +107,7 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
     view = View.from_source(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return spans
-    for span in (*_bodies(view, start, end), *_fillers(view, start, end)):
+    for span in (*_missing_bodies(view, start, end), *_filler_holes(view, start, end)):
         if start <= span.start and span.end <= end:
             _insert(spans, span)
     return spans
@@ -121,10 +121,10 @@ def _insert(spans: list[Span], span: Span) -> None:
         spans.insert(index, span)
 
 
-def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
+def _missing_bodies(view: View, start: int, end: int) -> Iterator[Span]:
     visited_ids = set[int]()
     bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
-    for match in islice(_starts(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
+    for match in islice(_start_pattern(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in visited_ids:
             continue
@@ -150,18 +150,18 @@ def _missing_body(view: View, body: FunctionBody) -> Span | None:
 def _is_empty(view: View, body: FunctionBody) -> bool:
     """Whether there is nothing between the brackets of a body; between words there must be at least an empty line."""
     text, end = view.text, body.end
-    is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
+    is_visibly_empty = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
     holder = view.parent(body.function)
     table = view.table
     may_be = {body.function.type, holder.type if holder else ""} & (table.closures | table.may_be_empty)
-    return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
+    return body.is_closed and is_visibly_empty and not may_be and is_blank(text[body.start : end])
 
 
 def _filler_hole(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
     """The only statement of a body, if it is a filler. Comments before it stay."""
     filler, table = view.code(code[0]), view.table
     is_inline = is_one_line(view.text, body.start, view.start(code[0]))
-    if not _body_filler(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
+    if not _body_filler_pattern(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
         return None
     preceding = [part for part in body.parts if part.start_byte < code[0].start_byte]
     return hole_from(view, body, view.end(preceding[-1]) if preceding else body.start, code)
@@ -187,13 +187,13 @@ def _is_inherited(text: str, name: str) -> bool:
     return re.search(rf"\b(?:extends\s+|class\s+\w+\s*[(<:][^{{)\n]*?\b){re.escape(name)}\b", text) is not None
 
 
-def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
+def _filler_holes(view: View, start: int, end: int) -> Iterator[Span]:
     """Placeholders for missing code anywhere: a statement among others, or part of an expression."""
-    for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
+    for match in islice(_start_pattern(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
         if string_or_comment_at(view, match.start()):
             continue
         nodes = [node for node in view.ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
-        whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node).removesuffix(";"))]
+        whole = [node for node in nodes if _filler_pattern(view.table).fullmatch(view.code(node).removesuffix(";"))]
         if whole:
             end = view.end(whole[-1])
             alone = is_alone(view.text, match.start(), end)
@@ -201,16 +201,16 @@ def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
 
 
 @cache
-def _starts(pattern: str) -> re.Pattern[str]:
+def _start_pattern(pattern: str) -> re.Pattern[str]:
     """Matches at the start of `pattern`. The tree gives the extent."""
     return re.compile(f"(?={pattern})")
 
 
 @cache
-def _filler(table: LanguageTable) -> re.Pattern[str]:
+def _filler_pattern(table: LanguageTable) -> re.Pattern[str]:
     return re.compile(table.fillers or _NEVER, re.DOTALL)
 
 
 @cache
-def _body_filler(table: LanguageTable) -> re.Pattern[str]:
+def _body_filler_pattern(table: LanguageTable) -> re.Pattern[str]:
     return re.compile(f"(?:{'|'.join(filter(None, (table.fillers, table.body_fillers))) or _NEVER});?", re.DOTALL)

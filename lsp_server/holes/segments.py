@@ -40,12 +40,12 @@ def segments(
     where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
     many drafts.
     """
-    pieces = pinned(text, spans)
-    pieces[0] = prefix + pieces[0]
-    pieces[-1] += suffix
+    pinned_texts = pinned(text, spans)
+    pinned_texts[0] = prefix + pinned_texts[0]
+    pinned_texts[-1] += suffix
     texts = [text[span.start : span.end] for span in spans] if drafts is None else drafts
     if strength < 1:
-        texts = [_begun(current, span.starts_with) for current, span in zip(texts, spans, strict=True)]
+        texts = [_with_forced_start(current, span.starts_with) for current, span in zip(texts, spans, strict=True)]
     holes = [
         Hole(
             kind=span.kind,
@@ -58,17 +58,17 @@ def segments(
         for span, current in zip(spans, texts, strict=True)
     ]
     parts: list[Text | Hole] = []
-    for piece, hole in zip(pieces, [*holes, None], strict=True):
-        parts += [Text(unmarked(well_formed(piece), marker))] if piece else []
+    for pinned_text, hole in zip(pinned_texts, [*holes, None], strict=True):
+        parts += [Text(without_markers(well_formed(pinned_text), marker))] if pinned_text else []
         parts += [hole] if hole else []
     return tuple(parts)
 
 
-def _begun(current: str, start: str) -> str:
+def _with_forced_start(current: str, start: str) -> str:
     return current if not current or current.startswith(start) else start + current.lstrip()
 
 
-def unmarked(text: str, marker: str) -> str:
+def without_markers(text: str, marker: str) -> str:
     """`text` as the model reads it: with a name in place of every `marker`. An empty marker means none."""
     return text.replace(marker, _OTHER_HOLE) if marker else text
 

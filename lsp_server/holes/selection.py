@@ -29,7 +29,7 @@ def hole_in_selection(source: Source, start: int, end: int) -> Span | None:
     single_line = is_one_line(text, start, end)
     if view is not None and _is_body(view, start, end):
         return Span(start, end, HoleKind.BODY, single_line=single_line)
-    kind = _kind(view, start, is_alone(text, start, end), single_line)
+    kind = _hole_kind(view, start, is_alone(text, start, end), single_line)
     return Span(start, end, kind, single_line=single_line)
 
 
@@ -59,8 +59,8 @@ def statement_at(source: Source, offset: int) -> Span | None:
     """The innermost statement at a cursor, or else beside it on its line; None if there is no code."""
     text = source.text
     start, end = trimmed(text, line_start(text, offset), line_end(text, offset))
-    at = min(max(offset, start), max(end - 1, start))
-    return statement_around(source, at, min(at + 1, end))
+    first = min(max(offset, start), max(end - 1, start))
+    return statement_around(source, first, min(first + 1, end))
 
 
 def statement_start(source: Source, offset: int) -> int:
@@ -95,10 +95,10 @@ def _is_body(view: View, start: int, end: int) -> bool:
     return view.start(body.parts[0]) == start and view.end(body.parts[-1]) <= end
 
 
-def _kind(view: View | None, start: int, whole: bool, single_line: bool) -> HoleKind:
+def _hole_kind(view: View | None, start: int, is_whole_line: bool, single_line: bool) -> HoleKind:
     if not single_line:
         return HoleKind.BLOCK
-    if whole or (view is not None and string_or_comment_at(view, start)):
+    if is_whole_line or (view is not None and string_or_comment_at(view, start)):
         return HoleKind.LINE
     return HoleKind.EXPRESSION
 

@@ -69,8 +69,8 @@ class Anchor:
         deleted = change.removed[: self.start - change.start]
         if len(deleted) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(deleted) or not self.lead.endswith(deleted):
             return None
-        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(deleted)])
-        return replace(grown, original=deleted + self.original, cursor=self.cursor + len(deleted))
+        extended = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(deleted)])
+        return replace(extended, original=deleted + self.original, cursor=self.cursor + len(deleted))
 
     def _moved(self, start: int, end: int, changed_elsewhere: int) -> "Anchor":
         return Anchor(start, end, self.original, self.cursor, self.lead, changed_elsewhere)

@@ -17,7 +17,7 @@ from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion
 
-_numbers = count(1)
+_computation_numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
@@ -32,7 +32,7 @@ class Computation:
     request: InlineRequest
     is_prefetch: bool = False
     """Whether it started ahead of any request."""
-    id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
+    id: str = field(default_factory=lambda: f"inline-{next(_computation_numbers)}")
     anchor: Anchor = field(init=False)
     """The hole's place in the current text."""
     typed: str = field(init=False)
@@ -78,7 +78,7 @@ class Computation:
         """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
         return None if self.hole.starts_with.startswith(self.typed) else self.typed
 
-    def answers(self, text: str, request: InlineRequest) -> bool:
+    def can_answer(self, text: str, request: InlineRequest) -> bool:
         if request.invoked and not self.request.invoked:
             return False
         cursor = request.cursor
@@ -87,12 +87,12 @@ class Computation:
         end = self.anchor.start + len(self.typed)
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
-    def suggestions(self, filled: FillResult) -> list[Suggestion]:
+    def suggestions(self, result: FillResult) -> list[Suggestion]:
         """The answers as suggestions for the current text, best first."""
         invoked = self.request.invoked
         return [
             Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, candidate.confidence, invoked)
-            for index, candidate in enumerate(filled.candidates)
+            for index, candidate in enumerate(result.candidates)
         ]
 
     def fill_record(self, suggestion: Suggestion) -> FillRecord | None:

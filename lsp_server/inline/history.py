@@ -12,7 +12,7 @@ from lsp_server.inline.suggestion import GhostText, ShownSuggestions, Suggestion
 MAX_SUGGESTIONS = 24
 MIN_PASTE_CHARACTERS = 3
 """A shorter change may be typing: editors batch keystrokes."""
-_MAX_EARLIER_TEXTS = 100
+_MAX_OLD_TEXTS = 100
 """The number of earlier texts to recognise."""
 MAX_REJECTED = 16
 SLIP_CHARACTERS = 2
@@ -33,7 +33,7 @@ class SuggestionHistory:
         """Whether the user has just undone more than a character or white space."""
         self._suggestions: list[Suggestion] = []
         self._rejected: list[Suggestion] = []
-        self._earlier = deque([hash(text)], maxlen=_MAX_EARLIER_TEXTS)
+        self._old_hashes = deque([hash(text)], maxlen=_MAX_OLD_TEXTS)
 
     def changed(self, changes: Sequence[TextChange], text: str) -> list[Suggestion]:
         """`changes` came together, one after the other, and led to `text`. Returns the suggestions typed over."""
@@ -46,13 +46,13 @@ class SuggestionHistory:
         typed_over = [item for item in shown_suggestions if any(is_typed_over(item, change, text) for change in placed)]
         for suggestion in typed_over:
             self.reject(suggestion.id)
-        is_back = hash(text) in self._earlier and hash(text) != self._earlier[-1]  # if they cancel out, it was a slip
+        is_back = hash(text) in self._old_hashes and hash(text) != self._old_hashes[-1]  # else a slip
         parts = (part for change in changes for part in (change.removed, change.added))
         self.is_after_undo = is_back and any(len(part.strip()) > 1 for part in parts)
-        self._earlier.append(hash(text))
+        self._old_hashes.append(hash(text))
         return typed_over
 
-    def inserted_at_once(self, changes: Sequence[TextChange]) -> Suggestion | None:
+    def pasted_suggestion(self, changes: Sequence[TextChange]) -> Suggestion | None:
         """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
         if all(len(minimal_change(item.removed, item.added).added) < MIN_PASTE_CHARACTERS for item in changes):
             return None
@@ -118,8 +118,8 @@ class SuggestionHistory:
             ]
 
     def _is_unwanted(self, suggestion: Suggestion, floor: float) -> bool:
-        unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return unsure or any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
+        is_unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
+        return is_unsure or any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
 
 
 def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[TextChange]:

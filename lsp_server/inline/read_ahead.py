@@ -33,21 +33,21 @@ class ReadAhead(Feature):
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._place: tuple[str, int, int] | None = None
+        self._prefilled_line: tuple[str, int, int] | None = None
         """The document, its version, and the start of the line that was read last."""
         self._task: asyncio.Task[None] | None = None
 
-    def rest(self, document: Document, offset: int) -> None:
-        place = document.uri, document.version, line_start(document.text, offset)
+    def cursor_rested(self, document: Document, offset: int) -> None:
+        line = document.uri, document.version, line_start(document.text, offset)
         client = self._session.worker.client
         is_local = client.last_status is not None and not client.last_status.server
-        if place == self._place or not (client.has_model and is_local and not self._session.is_computing):
+        if line == self._prefilled_line or not (client.has_model and is_local and not self._session.is_computing):
             return
         settings = self._session.settings_of(document.uri)
-        if _is_allowed(settings):
+        if _is_switched_on(settings):
             self._stop()
-            self._place = place
-            self._task = asyncio.create_task(self._read(document, offset, settings))
+            self._prefilled_line = line
+            self._task = asyncio.create_task(self._prefill(document, offset, settings))
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         self._stop()
@@ -62,7 +62,7 @@ class ReadAhead(Feature):
         if self._task is not None:
             self._task.cancel()
 
-    async def _read(self, document: Document, offset: int, settings: Settings) -> None:
+    async def _prefill(self, document: Document, offset: int, settings: Settings) -> None:
         snapshot = await self._session.parsed(document)
         hole = hole_for(snapshot, Cursor(offset), settings.marker) if snapshot else None
         if snapshot is None or hole is None:
@@ -79,6 +79,6 @@ class ReadAhead(Feature):
             log.info("nothing is read ahead: %s", failure)
 
 
-def _is_allowed(settings: Settings) -> bool:
+def _is_switched_on(settings: Settings) -> bool:
     battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
     return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))

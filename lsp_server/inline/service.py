@@ -44,17 +44,17 @@ class Debounce:
     """How long to wait for a pause in typing, by the user's typing speed and the duration of fills, in seconds."""
 
     def __init__(self) -> None:
-        self._typed_at = float("-inf")
+        self._last_key_s = float("-inf")
         self._interval_s = _PAUSE_S
         self._fill_s = 0.0
 
     def record_key(self, now_s: float) -> None:
-        passed_s = now_s - self._typed_at
-        self._typed_at = now_s
-        self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _moving_mean(self._interval_s, passed_s)
+        interval_s = now_s - self._last_key_s
+        self._last_key_s = now_s
+        self._interval_s = _PAUSE_S if interval_s > _PAUSE_S else _moving_mean(self._interval_s, interval_s)
 
-    def record_fill(self, took_s: float) -> None:
-        self._fill_s = _moving_mean(self._fill_s, took_s)
+    def record_fill(self, duration_s: float) -> None:
+        self._fill_s = _moving_mean(self._fill_s, duration_s)
 
     def wait_s(self, base_s: float, now_s: float) -> float:
         """The pause to wait from now, for the user's setting `base_s`; 0 never waits.
@@ -65,7 +65,7 @@ class Debounce:
             return 0.0
         cost = min(self._fill_s / _SLOW_FILL_S, 1.0)
         share = _MIN_SHARE + (1 - _MIN_SHARE) * cost
-        is_typing = now_s - self._typed_at < _PAUSE_S and self._interval_s < 2 * base_s
+        is_typing = now_s - self._last_key_s < _PAUSE_S and self._interval_s < 2 * base_s
         wait_s = max(base_s * share, self._interval_s * 1.2 if is_typing else 0.0)
         return min(wait_s, base_s * _MAX_SHARE)
 
@@ -79,7 +79,7 @@ _AFTER_UNDO = "nothing comes by itself after an undo; type on, or ask for it"
 _REJECTED = "you rejected this suggestion, or typed something else; ask for it to see it again"
 GRACE_S = 0.3
 """How long a computation outlives its cancelled request, waiting for the next one."""
-_numbers = count(1)
+_refinements = count(1)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class InlineService(Feature):
         for suggestion in state.history.changed(changes, state.document.text):
             if not state.history.is_shown(suggestion.computation):  # none of its other texts continues
                 self._session.events.rejected(uri, suggestion.computation)
-        accepted = state.history.inserted_at_once(changes)
+        accepted = state.history.pasted_suggestion(changes)
         if accepted is not None:
             self._session.events.accepted(uri, accepted.accepted_event(len(accepted.text)))
         for computation in tuple(state.running):
@@ -159,7 +159,7 @@ class InlineService(Feature):
             for older in computation.waiting:
                 if request.invoked or not older.invoked:
                     older.answer()
-        suggestions = self._known_suggestions(state, request)
+        suggestions = self._cached_suggestions(state, request)
         if suggestions is not None:
             self._cancel_unwanted(state, prefetches=False)
             return request.reply(suggestions)
@@ -168,14 +168,8 @@ class InlineService(Feature):
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
         timer = loop.call_at(request.budget.deadline.time_s + late_s, self._time_out, state, request)
         request.result.add_done_callback(lambda _: timer.cancel())
-        running = next(
-            (
-                computation_for_it
-                for computation_for_it in state.running
-                if computation_for_it.answers(state.document.text, request)
-            ),
-            None,
-        )
+        text = state.document.text
+        running = next((item for item in state.running if item.can_answer(text, request)), None)
         if running is None:
             self._begin(state, request)
         else:
@@ -202,7 +196,9 @@ class InlineService(Feature):
     def replace(self, uri: str, requested: Suggestion, text: str, confidence: float) -> bool:
         """Shows `text` instead of a suggestion, as that was on request; False if it is gone or differs."""
         state = self._states.get(uri)
-        return state is not None and state.history.refine(requested, f"refined-{next(_numbers)}.0", text, confidence)
+        return state is not None and state.history.refine(
+            requested, f"refined-{next(_refinements)}.0", text, confidence
+        )
 
     def reject(self, uri: str, suggestion_id: str) -> None:
         if suggestion := self.suggestion(uri, suggestion_id):
@@ -231,7 +227,7 @@ class InlineService(Feature):
         )
         self._prefetch(uri, state)
 
-    def _known_suggestions(self, state: _DocumentState, request: InlineRequest) -> ShownSuggestions | None:
+    def _cached_suggestions(self, state: _DocumentState, request: InlineRequest) -> ShownSuggestions | None:
         """The suggestions that need no computation; None if one is needed."""
         state.silence = None
         if state.history.is_after_undo and not request.invoked:
@@ -263,8 +259,8 @@ class InlineService(Feature):
         if snapshot is None or hole is None:
             request.answer()
             return
-        for state_of_document in self._states.values():
-            self._cancel_unwanted(state_of_document, prefetches=True)
+        for other_state in self._states.values():
+            self._cancel_unwanted(other_state, prefetches=True)
         computation = Computation(snapshot, hole, request)
         self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
         self._attach(state, computation, request)
@@ -306,9 +302,9 @@ class InlineService(Feature):
         if computation.grace is not None:
             computation.grace.cancel()
             computation.grace = None
-        request.result.add_done_callback(lambda _: self._leave(state, computation, request))
+        request.result.add_done_callback(lambda _: self._request_ended(state, computation, request))
 
-    def _leave(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
+    def _request_ended(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
         """If a request was cancelled, keeps its computation for a moment in case another one takes it over."""
         if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
@@ -338,17 +334,17 @@ class InlineService(Feature):
         cancels the request.
         """
         try:
-            filled = await self._fill(computation, pause_s)
+            result = await self._fill(computation, pause_s)
             if computation in state.running:
-                self._complete(state, computation, filled)
+                self._complete(state, computation, result)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
             if computation in state.running:
                 self._remove(state, computation)
-            waiting = [request.result for request in computation.waiting if request.is_open]
+            waiting = [request for request in computation.waiting if request.is_open]
             if not waiting:
                 log.error("an inline completion failed: %s", traceback_of(error))
-            for result in waiting:
-                result.set_exception(error)
+            for request in waiting:
+                request.result.set_exception(error)
 
     async def _fill(self, computation: Computation, pause_s: float) -> FillResult:
         """The worker's answer; an empty one if it fails, or may not see the document."""
@@ -366,7 +362,7 @@ class InlineService(Feature):
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             if context is not None:
                 computation.sent_at_s = _now_s()
-                filled = await fill(
+                result = await fill(
                     client,
                     computation.snapshot,
                     [computation.hole],
@@ -377,7 +373,7 @@ class InlineService(Feature):
                     marker=request.marker,
                 )
                 self._is_failing = False
-                return filled
+                return result
         except WorkerError as failure:
             level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
             log.log(level, "no inline completion: %s", failure)
@@ -387,11 +383,11 @@ class InlineService(Feature):
             return FillResult([], late=False, reason=str(failure))
         return FillResult([], late=False)
 
-    def _complete(self, state: _DocumentState, computation: Computation, filled: FillResult) -> None:
+    def _complete(self, state: _DocumentState, computation: Computation, result: FillResult) -> None:
         """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
         self._remove(state, computation)
-        state.history.add(computation.suggestions(filled))
-        used = False
+        state.history.add(computation.suggestions(result))
+        is_reported = False
         for request in computation.waiting:
             if not request.is_open:
                 continue  # it was late
@@ -401,14 +397,14 @@ class InlineService(Feature):
                 self._begin(state, request)
                 continue
             if not suggestions:
-                reason = "the model is unsure" if filled.candidates else filled.why_empty(request.budget)
+                reason = "the model is unsure" if result.candidates else result.why_empty(request.budget)
                 log.debug("no inline completion: %s", reason)
             if not suggestions:
-                is_found = filled.candidates and filled.candidates[0].confidence >= request.floor
-                state.explain(request, _REJECTED if is_found else filled.why_empty(request.budget, request.floor))
-            self._show(state, suggestions, request, None if used else computation)
+                is_found = result.candidates and result.candidates[0].confidence >= request.floor
+                state.explain(request, _REJECTED if is_found else result.why_empty(request.budget, request.floor))
+            self._show(state, suggestions, request, None if is_reported else computation)
             request.answer(suggestions)
-            used = used or bool(suggestions)
+            is_reported = is_reported or bool(suggestions)
 
     def _show(
         self,

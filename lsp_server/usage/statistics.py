@@ -19,7 +19,7 @@ import platformdirs
 from inference.remote.file_privacy import privacy_problem
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.settings.blocking_io import in_thread
-from lsp_server.worker.paths import APP, chosen_folder
+from lsp_server.worker.paths import APP, configured_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -71,7 +71,7 @@ def usage_file() -> Path:
     if chosen := os.environ.get(STATE_VARIABLE):
         folder = Path(chosen).expanduser().absolute()
     else:
-        folder = chosen_folder() or platformdirs.user_state_path(APP, appauthor=False)
+        folder = configured_folder() or platformdirs.user_state_path(APP, appauthor=False)
     return folder / "usage" / "counters.sqlite"
 
 

@@ -41,13 +41,13 @@ from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, a
 from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
-GRACE_S = 2.0
+HEARTBEAT_S = 2.0
 """How often to ask a worker that somebody waits for for a sign of life."""
 LATE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
-ANSWER_S = 3.0
+RESPONSE_S = 3.0
 """A worker with its model answers immediately, however slow it is; after this silence it is hung."""
-LOADING_ANSWER_S = 60.0
+LOADING_RESPONSE_S = 60.0
 """A loading worker may be silent for long, since it may import libraries from a cold or distant disk."""
 HUNG_STEP_S = 120.0
 """No step takes this long, even on the slowest processor with the largest model: the model is hung."""
@@ -56,14 +56,14 @@ REFUSALS = 3
 MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
+MAX_PAUSE_S = 60.0
 """The first failure costs no pause, the second the first one, and each further one twice the pause before it."""
-_LEFT = "The worker restarted. Try again."
-_HUNG = (
+_WORKER_RESTARTED = "The worker restarted. Try again."
+_HUNG_STEP = (
     "The model has been in one step for {:.0f} s and hangs; "
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop --force`"
 )
-_numbers = count(1)
+_request_numbers = count(1)
 _T = TypeVar("_T")
 OnDraft = Callable[[Draft], None]
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class WorkerClient:
         self._connecting: asyncio.Task[WorkerLink] | None = None
         self._pending: dict[str, _Pending] = {}
         self._retired_pid: int | None = None
-        self._told = asyncio.Event()
+        self._status_changed = asyncio.Event()
         """Set when the worker tells its status, and when it starts or ends."""
         self._closed = False
 
@@ -187,18 +187,18 @@ class WorkerClient:
         model, raises TimeoutError a moment after the deadline; without a deadline, waits for as long as the worker
         lives.
         """
-        request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
-        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
-        return await self._while_alive(self._answer(request, on_draft), deadline, patience_s)
+        request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_request_numbers)}")
+        patience_s = max((request.deadline_ms or 0) / 1000 - RESPONSE_S, 0)
+        return await self._while_worker_responds(self._send_until_answered(request, on_draft), deadline, patience_s)
 
     async def load(self, deadline: Deadline | None = None) -> None:
-        """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
+        """Starts the worker if needed, and waits until it has loaded its model. Raises as `request`.
 
         A worker that someone ends while it loads stays ended, which is not a failure. Cancelling this leaves the
         worker loading.
         """
         if not self.has_model:
-            await self._while_alive(self._load(), deadline)
+            await self._while_worker_responds(self._wait_for_model(), deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
@@ -218,10 +218,10 @@ class WorkerClient:
         while connection.status is previous:
             if connection.failure is not None:
                 raise WorkerError(connection.failure.code, str(connection.failure))
-            await self._news()
+            await self._next_status()
         return connection.status
 
-    async def answers(self, limit_s: float) -> bool:
+    async def responds_within(self, limit_s: float) -> bool:
         """Whether the connected worker reports its status within `limit_s`; True without one."""
         with suppress(WorkerError):  # it has ended, as every waiter learns
             try:
@@ -242,10 +242,10 @@ class WorkerClient:
         previous = connection.status
         connection.send(Shutdown(if_unused))
         while if_unused and connection.status is previous and connection.failure is None:
-            await self._news()
+            await self._next_status()
         if if_unused and connection.failure is None and connection.status.state is not WorkerState.STOPPING:
             return False
-        await connection.closed()
+        await connection.wait_closed()
         return True
 
     async def choose_again(self) -> None:
@@ -256,7 +256,7 @@ class WorkerClient:
         previous = connection.status.choices
         connection.send(ChooseAgain())
         while connection.failure is None and (connection.status.choices == previous or connection.status.retired):
-            await self._news()
+            await self._next_status()
         await self.load()
 
     async def close(self) -> None:
@@ -265,13 +265,13 @@ class WorkerClient:
         if self._connecting is not None:
             self._connecting.cancel()
         if (connection := self._connection) is not None:
-            self._end(connection, WorkerError(ErrorCode.STOPPED, "The connection to the worker was closed"))
+            self._disconnect(connection, WorkerError(ErrorCode.STOPPED, "The connection to the worker was closed"))
             if connection.reading is not None:
                 connection.reading.cancel()
-            await connection.closed()
+            await connection.wait_closed()
         self._announce()
 
-    async def _while_alive(
+    async def _while_worker_responds(
         self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, patience_s: float = 0.0
     ) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
@@ -298,25 +298,25 @@ class WorkerClient:
 
     async def _watch(self, patience_s: float) -> NoReturn:
         """Raises WorkerError once the worker hangs. First asks one with its model after `patience_s`."""
-        quiet = Deadline(patience_s * 1000)
+        patience = Deadline(patience_s * 1000)
         while True:
-            await asyncio.sleep(GRACE_S)
-            if self.has_model and not quiet.is_past:
+            await asyncio.sleep(HEARTBEAT_S)
+            if self.has_model and not patience.is_past:
                 continue
-            silence = Deadline(LOADING_ANSWER_S * 1000)
-            while not await self.answers(ANSWER_S):
-                if self.has_model or is_stopped(self.pid) or silence.is_past:
+            loading_limit = Deadline(LOADING_RESPONSE_S * 1000)
+            while not await self.responds_within(RESPONSE_S):
+                if self.has_model or is_stopped(self.pid) or loading_limit.is_past:
                     raise WorkerUnresponsiveError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
             if step_s > self._hung_step_s:
-                raise WorkerError(ErrorCode.STOPPED, _HUNG.format(step_s))
+                raise WorkerError(ErrorCode.STOPPED, _HUNG_STEP.format(step_s))
 
-    async def _news(self) -> None:
+    async def _next_status(self) -> None:
         """Waits until the worker tells its status, starts or ends."""
-        self._told.clear()
-        await self._told.wait()
+        self._status_changed.clear()
+        await self._status_changed.wait()
 
-    async def _answer(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
+    async def _send_until_answered(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
         for _ in range(REFUSALS):
             connection = await self._connected()
             pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
@@ -331,27 +331,27 @@ class WorkerClient:
             except WorkerError as failure:
                 if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
                     raise
-                await connection.closed()  # it was about to end and refused requests; the next one will not
+                await connection.wait_closed()  # it was about to end and refused requests; the next one will not
             else:
                 self._failure = None
                 self._failures = 0
                 return answer
         raise WorkerError(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
 
-    async def _load(self) -> None:
+    async def _wait_for_model(self) -> None:
         await self._connected()
         while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
-            await self._news()
+            await self._next_status()
         if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
-            await self._load()
+            await self._wait_for_model()
         elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
             code = ErrorCode.MODEL if self._connection or self._failure is None else self._failure.code
             raise WorkerError(code, self.reason)
 
-    def _failed(self, failure: WorkerError, weight: int = 1) -> None:
+    def _record_failure(self, failure: WorkerError, weight: int = 1) -> None:
         """Counts a failure `weight` times, and begins the pause after it."""
         self._failures += weight
-        pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 9), LONGEST_PAUSE_S) if self._failures > 1 else 0.0
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 9), MAX_PAUSE_S) if self._failures > 1 else 0.0
         self._not_before_s = time.monotonic() + pause_s
         self._failure = failure
 
@@ -364,9 +364,9 @@ class WorkerClient:
                 raise WorkerError(ErrorCode.MODEL, self.reason)
             if self.state is not ClientState.STOPPING:
                 return self._connection
-            await self._connection.closed()
+            await self._connection.wait_closed()
         if self._closed:
-            raise WorkerError(ErrorCode.STOPPED, _LEFT)
+            raise WorkerError(ErrorCode.STOPPED, _WORKER_RESTARTED)
         if self._failure and (pause_s := self._not_before_s - time.monotonic()) > 0:
             problem = f"{self._failure} (next try in {pause_s:.1f} s; log: {self.paths.log})"
             raise WorkerError(self._failure.code, problem)
@@ -379,15 +379,15 @@ class WorkerClient:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if self._closed and not (caller and caller.cancelling()):
-                raise WorkerError(ErrorCode.STOPPED, _LEFT) from None
+                raise WorkerError(ErrorCode.STOPPED, _WORKER_RESTARTED) from None
             raise
 
     async def _start(self) -> WorkerLink:
         try:
-            started = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
-            return self._adopt(await started)
+            connecting = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
+            return self._adopt(await connecting)
         except WorkerError as failure:
-            self._failed(failure)
+            self._record_failure(failure)
             raise
         finally:
             self._connecting = None
@@ -398,26 +398,26 @@ class WorkerClient:
             connection.close()
             return self._connection
         self._connection = connection
-        connection.reading = asyncio.create_task(self._read(connection), name="worker-client")
-        self._take(connection, connection.status)
+        connection.reading = asyncio.create_task(self._read_messages(connection), name="worker-client")
+        self._handle(connection, connection.status)
         return connection
 
-    async def _read(self, connection: WorkerLink) -> None:
+    async def _read_messages(self, connection: WorkerLink) -> None:
         try:
             while True:
-                self._take(connection, await connection.receive())
+                self._handle(connection, await connection.receive())
         except (OSError, EOFError):
             is_loading = connection.status.state is WorkerState.LOADING
             loading = "while it loaded its model; it may be too large for this machine's memory"
             message = f"The worker (process {connection.pid}) ended {loading if is_loading else 'in mid-request'}"
-            self._end(connection, WorkerError(ErrorCode.STOPPED, message))
+            self._disconnect(connection, WorkerError(ErrorCode.STOPPED, message))
         except ValueError as error:
             message = f"The worker sent an invalid message: {error}"
-            self._end(connection, WorkerError(ErrorCode.BAD_MESSAGE, message))
+            self._disconnect(connection, WorkerError(ErrorCode.BAD_MESSAGE, message))
         except WorkerError as failure:
-            self._end(connection, failure)
+            self._disconnect(connection, failure)
 
-    def _take(self, connection: WorkerLink, message: WorkerMessage) -> None:
+    def _handle(self, connection: WorkerLink, message: WorkerMessage) -> None:
         if isinstance(message, Status):
             connection.status = self.last_status = message
             self._announce()
@@ -453,12 +453,12 @@ class WorkerClient:
         connection = self._connection
         if connection is not None and connection.status.retired and not self._pending:
             self._retired_pid = connection.pid
-            connection.failure = WorkerError(ErrorCode.STOPPED, _LEFT)
+            connection.failure = WorkerError(ErrorCode.STOPPED, _WORKER_RESTARTED)
             connection.close()
             self._connection = None
             self._announce()
 
-    def _end(self, connection: WorkerLink, failure: WorkerError) -> None:
+    def _disconnect(self, connection: WorkerLink, failure: WorkerError) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
         if connection.failure is not None:
             return
@@ -470,18 +470,18 @@ class WorkerClient:
         self._pending.clear()
         status = connection.status
         if status.state is WorkerState.FAILED:
-            self._failed(WorkerError(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
+            self._record_failure(WorkerError(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
         elif status.state is not WorkerState.STOPPING and not self._closed:
-            self._failed(failure)
+            self._record_failure(failure)
         self._announce()
 
     def _announce(self) -> None:
-        self._told.set()
-        now = (self.state, self.reason)
-        if now != self._announced:
-            self._announced = now
+        self._status_changed.set()
+        current = (self.state, self.reason)
+        if current != self._announced:
+            self._announced = current
             if self._on_state:
-                self._on_state(*now)
+                self._on_state(*current)
 
 
 def _settle(future: asyncio.Future[_T], outcome: _T | WorkerError) -> None:

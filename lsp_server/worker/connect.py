@@ -56,7 +56,7 @@ class ForeignListenerError(NotListeningError):
     """Something listens there and answers, but not as a worker of this release. str() says what to do."""
 
 
-_UNTOLD = Status(WorkerState.LOADING)
+_INITIAL_STATUS = Status(WorkerState.LOADING)
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class WorkerLink:
     token: str = ""
     pid: int = 0
     release: str = ""
-    status: Status = _UNTOLD
+    status: Status = _INITIAL_STATUS
     failure: WorkerError | None = None
     reading: asyncio.Task[None] | None = None
 
@@ -93,7 +93,7 @@ class WorkerLink:
     def close(self) -> None:
         self.writer.close()
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         """Waits until its reader has taken the last message."""
         if self.reading is not None:
             await asyncio.wait({self.reading})
@@ -104,8 +104,8 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
     refuses or the folder is unsafe.
     """
-    if trouble := privacy_problem(paths.folder):
-        raise WorkerError(ErrorCode.INTERNAL, trouble)
+    if problem := privacy_problem(paths.folder):
+        raise WorkerError(ErrorCode.INTERNAL, problem)
     try:
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
             connection = WorkerLink(*await asyncio.open_unix_connection(paths.socket))
@@ -133,8 +133,8 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         if isinstance(error, TimeoutError):  # also an OSError, so it comes first
             raise WorkerUnresponsiveError(paths) from None
         if isinstance(error, ValueError):
-            said = f"what listens at {paths.socket} does not answer as a worker of this release"
-            raise ForeignListenerError(f"{said}; end it, or remove that file, and try again") from error
+            problem = f"what listens at {paths.socket} does not answer as a worker of this release"
+            raise ForeignListenerError(f"{problem}; end it, or remove that file, and try again") from error
         if isinstance(error, OSError | EOFError):
             raise NotListeningError(f"what listens at {paths.socket} has ended") from error
         raise
@@ -148,7 +148,7 @@ async def join(
     NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back
     within `RETURN_S`.
     """
-    give_up = asyncio.get_running_loop().time() + RETURN_S
+    deadline_s = asyncio.get_running_loop().time() + RETURN_S
     while True:
         try:
             return await attach(paths, name, limit_s)
@@ -156,7 +156,7 @@ async def join(
             pid = await asyncio.to_thread(pid_of, paths)
             if pid in (None, retired_pid):
                 raise
-        if is_stopped(pid) or asyncio.get_running_loop().time() >= give_up:
+        if is_stopped(pid) or asyncio.get_running_loop().time() >= deadline_s:
             raise WorkerUnresponsiveError(paths, pid)
         await asyncio.sleep(_POLL_S)
 
@@ -177,7 +177,7 @@ async def attach_or_start(
     WorkerError.
     """
     require_folders(paths)
-    lock = FileLock(paths.starting, mode=0o600, thread_local=False)
+    lock = FileLock(paths.start_lock, mode=0o600, thread_local=False)
     try:
         async with asyncio.timeout(START_S):
             while True:
@@ -188,8 +188,8 @@ async def attach_or_start(
                         return await join(paths, name, retired_pid=retired_pid)
                     except NotListeningError:
                         pass
-                    except WorkerUnresponsiveError as silent:  # one that hangs is replaced
-                        if is_stopped(silent.pid):
+                    except WorkerUnresponsiveError as failure:  # one that hangs is replaced
+                        if is_stopped(failure.pid):
                             raise
                     return await _start(paths, options, name)
                 await asyncio.sleep(_START_POLL_S)
@@ -221,7 +221,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
         if status == _EXIT_TAKEN:
             return await join(paths, name)
         if status is not None:
-            raise WorkerError(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
+            raise WorkerError(ErrorCode.STOPPED, f"The worker could not start: {_last_error_line(paths)}")
         await asyncio.sleep(_START_POLL_S)
 
 
@@ -232,16 +232,16 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     if problem := options_problem(options):
         raise WorkerError(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
-    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
-    found = replace(options, model=canonical_model(options.model))  # another program may have got it meanwhile
-    for name, value in asdict(found).items():
+    arguments = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
+    resolved = replace(options, model=canonical_model(options.model))  # another program may have got it meanwhile
+    for name, value in asdict(resolved).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
+            arguments.append(f"--{flag}" if value else f"--no-{flag}")
         elif value is not None:
-            words += [f"--{flag}", str(value)]
+            arguments += [f"--{flag}", str(value)]
     transport = os.environ.get(TRANSPORT_VARIABLE)
-    return words + (["--transport", transport] if transport else [])
+    return arguments + (["--transport", transport] if transport else [])
 
 
 def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
@@ -276,23 +276,23 @@ def require_folders(paths: WorkerPaths) -> None:
     except OSError as error:
         message = f"cannot make the folder {paths.folder}: {error.strerror}"
         raise WorkerError(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
-    if trouble := privacy_problem(paths.folder):
-        raise WorkerError(ErrorCode.INTERNAL, trouble)
+    if problem := privacy_problem(paths.folder):
+        raise WorkerError(ErrorCode.INTERNAL, problem)
     with suppress(OSError):  # a worker also runs without a log
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-_REGULAR: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_SAFE_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Follows no link, and does not wait for the reader of a pipe."""
 
 
 def _open_errors(paths: WorkerPaths) -> BinaryIO:
     with suppress(OSError):
-        return os.fdopen(os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _REGULAR, 0o600), "wb")
+        return os.fdopen(os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE_FLAGS, 0o600), "wb")
     return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
-def _last_words(paths: WorkerPaths) -> str:
+def _last_error_line(paths: WorkerPaths) -> str:
     with suppress(OSError):
         is_file = paths.errors.is_file()  # and no pipe, which would block
         if is_file and (lines := paths.errors.read_text(errors="replace").strip().splitlines()):

@@ -34,7 +34,7 @@ class WorkerPaths:
         return self.socket.parent
 
     @property
-    def starting(self) -> Path:
+    def start_lock(self) -> Path:
         """Locked by the client that is starting this worker."""
         return self.socket.with_suffix(".starting")
 
@@ -46,15 +46,15 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    return paths_at(runtime_folder() / f"{options.key}.sock")
+    return paths_of_socket(runtime_folder() / f"{options.key}.sock")
 
 
-def paths_at(socket: Path) -> WorkerPaths:
-    logs = chosen_folder() or platformdirs.user_log_path(APP, appauthor=False)
+def paths_of_socket(socket: Path) -> WorkerPaths:
+    logs = configured_folder() or platformdirs.user_log_path(APP, appauthor=False)
     return WorkerPaths(socket, logs / f"worker-{socket.stem}.log")
 
 
-def chosen_folder() -> Path | None:
+def configured_folder() -> Path | None:
     """`INFILL_LS_RUNTIME_DIR`, which then holds sockets, logs and records alike; None: it is not set."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     return Path(os.path.expanduser(chosen)).absolute() if chosen else None  # noqa: PTH111 - raises for no such user
@@ -62,16 +62,16 @@ def chosen_folder() -> Path | None:
 
 def runtime_folder() -> Path:
     """The folder of the sockets: the chosen one, otherwise ours in the user's runtime folder."""
-    if chosen := chosen_folder():
+    if chosen := configured_folder():
         return chosen
-    named = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
-    return named / APP if os.path.isdir(named) else _temporary_folder()  # noqa: PTH112 - raises for a long name
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
+    return base / APP if os.path.isdir(base) else _temporary_folder()  # noqa: PTH112 - raises for a long name
 
 
 def socket_folders() -> tuple[Path, ...]:
     """Every folder that may hold a socket of this user: the chosen one, or all that the system may name."""
     folder = runtime_folder()
-    return (folder,) if chosen_folder() else tuple(dict.fromkeys((folder, _temporary_folder())))
+    return (folder,) if configured_folder() else tuple(dict.fromkeys((folder, _temporary_folder())))
 
 
 def _temporary_folder() -> Path:
@@ -87,7 +87,7 @@ def _owner() -> int | str:
     return os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
 
 
-_LONGEST_LINE_BYTES = 1 << 22
+_MAX_LINE_BYTES = 1 << 22
 
 
 def child_command(module: str, *arguments: str) -> list[str]:
@@ -102,7 +102,7 @@ async def run_child(on_line: Callable[[bytes], None], module: str, *arguments: s
     """
     command = child_command(module, *arguments)
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=_LONGEST_LINE_BYTES
+        *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=_MAX_LINE_BYTES
     )
     assert process.stdout and process.stderr
     errors = asyncio.create_task(process.stderr.read())
@@ -118,13 +118,13 @@ async def run_child(on_line: Callable[[bytes], None], module: str, *arguments: s
 
 def worker_processes() -> dict[Path, list[int]]:
     """Every worker's process by its socket, oldest first. Takes some milliseconds."""
-    found: dict[Path, list[tuple[float, int]]] = {}
+    started: dict[Path, list[tuple[float, int]]] = {}
     for process in psutil.process_iter(["cmdline", "create_time"]):
-        words = process.info["cmdline"] or ()
-        if "inference.worker" in words and "--socket" in words[:-1]:
-            socket = Path(words[words.index("--socket") + 1])
-            found.setdefault(socket, []).append((process.info["create_time"] or 0.0, process.pid))
-    return {socket: [pid for _, pid in sorted(processes)] for socket, processes in found.items()}
+        command = process.info["cmdline"] or ()
+        if "inference.worker" in command and "--socket" in command[:-1]:
+            socket = Path(command[command.index("--socket") + 1])
+            started.setdefault(socket, []).append((process.info["create_time"] or 0.0, process.pid))
+    return {socket: [pid for _, pid in sorted(processes)] for socket, processes in started.items()}
 
 
 def pid_of(paths: WorkerPaths) -> int | None:

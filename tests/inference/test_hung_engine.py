@@ -64,7 +64,7 @@ async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
     """Stop the engine in a step, at a point where it does not hold the interpreter: the worker still answers."""
     hang = Hang(await busiest_thread(pid))
     async with asyncio.timeout(PATIENCE_S):
-        while not (await client.answers(0.5) and client.last_status and client.last_status.step_s > 0):
+        while not (await client.responds_within(0.5) and client.last_status and client.last_status.step_s > 0):
             hang.go_on()
             await asyncio.sleep(0.05)
             hang.stop()

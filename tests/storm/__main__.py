@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from lsp_server.worker.client import ANSWER_S, GRACE_S
+from lsp_server.worker.client import HEARTBEAT_S, RESPONSE_S
 from tests.e2e.raw_client import RawClient
 from tests.e2e.test_storm import TEXT, Storm
 from tests.e2e.user import User
@@ -42,7 +42,7 @@ PAUSES_S = (0.01, 0.05, 0.15, 0.4)
 """Some of those between a user's keys."""
 DEADLINES = {"automatic": 1_500, "invoked": 10_000}
 SETTINGS = {"model": "embedded", "deadlineMs": DEADLINES, "debounceMs": 20, "idleSeconds": 60}
-LATE_S = 10.0 + GRACE_S + ANSWER_S
+LATE_S = 10.0 + HEARTBEAT_S + RESPONSE_S
 """After so long a worker that has its model has answered, or was given up; one that loads may take longer."""
 
 

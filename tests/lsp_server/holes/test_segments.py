@@ -61,8 +61,8 @@ def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
 
 @given(texts)
 def test_without_a_marker_text_is_shown_as_it_is(text: str) -> None:
-    assert holes.unmarked(text, "") == text
-    assert "??" not in holes.unmarked(text + "????" + text, "??")
+    assert holes.without_markers(text, "") == text
+    assert "??" not in holes.without_markers(text + "????" + text, "??")
 
 
 @pytest.mark.parametrize(

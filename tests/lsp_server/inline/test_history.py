@@ -104,19 +104,19 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
     user.type("fo")
     change = TextChange(user.cursor, "", "o(bar)")
     user.change(change.start, change.start, change.added)
-    taken = user.history.inserted_at_once([change])
+    taken = user.history.pasted_suggestion([change])
     assert taken.id == "one"
 
 
 def test_typed_or_unseen_text_was_not_put_in() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.type("foo")
-    assert user.history.inserted_at_once([TextChange(4, "", "foo")]) is None, "nobody has seen it"
+    assert user.history.pasted_suggestion([TextChange(4, "", "foo")]) is None, "nobody has seen it"
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("f")
     user.type("oo")
-    assert user.history.inserted_at_once([TextChange(5, "", "oo")]) is None, "two letters may be typed at once"
+    assert user.history.pasted_suggestion([TextChange(5, "", "oo")]) is None, "two letters may be typed at once"
 
 
 def test_refinement_keeps_text_deleted_in_front() -> None:

@@ -93,9 +93,9 @@ async def test_an_unusable_runtime_folder_is_named(
     elif what != "long":
         folder.mkdir(mode=0o700)
         if what == "starting is a link":
-            paths.starting.symlink_to("nowhere/at-all")
+            paths.start_lock.symlink_to("nowhere/at-all")
         else:
-            paths.starting.mkdir()
+            paths.start_lock.mkdir()
     async with WorkerClient(options, name="tests") as client:
         with pytest.raises(WorkerError, match=str(folder)) as failed:
             await client.request(fill())
