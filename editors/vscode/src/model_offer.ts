@@ -106,7 +106,7 @@ async function download(offer: Offer, running: Running): Promise<void> {
       return; // the terminal says why
     }
   }
-  void vscode.window.showInformationMessage(`${offer.model} is here and fills from now on.`);
+  void vscode.window.showInformationMessage(`${offer.model} is installed and now in use.`);
 }
 
 /** Runs a program as a task, quoted for whichever shell the user has; its exit status. */

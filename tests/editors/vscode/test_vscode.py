@@ -150,11 +150,11 @@ def test_typing_on_cancels_a_fill(window: Window) -> None:
 def test_a_language_goes_off_and_on_again(window: Window) -> None:
     window.open("toggle.py", BASKET)
     window.status_is("sparkle")
-    window.run("Infill: Turn On or Off for This Language")
+    window.run("Infill: Enable or Disable for This Language")
     window.status_is("circle-slash")
     window.go_to(*HALF_LINE)
     window.type(".")
-    window.run("Infill: Turn On or Off for This Language")
+    window.run("Infill: Enable or Disable for This Language")
     window.status_is("sparkle")
     assert window.ghost == ""
 

@@ -39,7 +39,7 @@ end
 local function check_suggestions()
   require('vim.lsp.inline_completion')
   if not vim.tbl_get(vim.lsp, '_capability', 'all', 'inline_completion', 'active') then
-    vim.health.error('This Neovim keeps its suggestions in another place, so that no key can accept them', {
+    vim.health.error('This version of Neovim stores suggestions differently, so the accept keys cannot work', {
       'Update infill-ls and this plugin, or use Neovim 0.12',
     })
   end
