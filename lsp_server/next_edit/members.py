@@ -7,11 +7,15 @@ from itertools import pairwise, takewhile
 from tree_sitter import Node
 
 from lsp_server.next_edit.names import Name, NameIndex, Role
-from lsp_server.syntax.language_table import kinds
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
-_TARGETS = kinds("expression_list pattern_list tuple_pattern pointer_declarator reference_declarator array_declarator")
+_TARGETS = frozenset(
+    {
+        *("expression_list", "pattern_list", "tuple_pattern"),
+        *("pointer_declarator", "reference_declarator", "array_declarator"),
+    }
+)
 """Kinds of nodes between names and the statement that defines them."""
 _ATTRIBUTES = frozenset({"jsx_attribute"})
 _NAMESAKE = 3

@@ -1,7 +1,6 @@
 """The language facts that the server needs: node kinds of its grammar, regexes and words. No behaviour."""
 
 from dataclasses import dataclass
-from functools import partial
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that carving and balancing know, opening to closing."""
@@ -154,19 +153,3 @@ class LanguageTable:
             header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{words})\b[^=;]*"
             opening = rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"
             object.__setattr__(self, "opening", opening + (r"|^\s*\{\s*$" if self.brace_below else ""))
-
-
-with_braces = partial(
-    LanguageTable,
-    block_comments=(("/*", "*/"),),
-    line_comment="//",
-    openers=frozenset({"{"}),
-    closers=frozenset({"}"}),
-    statements=frozenset({"expression_statement"}),
-    empty=r"\{\s*\}",
-)
-"""The table of a C-like language, which puts its own entries first."""
-
-
-def kinds(*words: str) -> frozenset[str]:
-    return frozenset(" ".join(words).split())

@@ -1,14 +1,27 @@
-"""One table for each language: the only place where the server knows a language by name."""
+"""One table for each language, a TOML file in this folder: the only place where the server knows a language by name.
+
+The keys are the fields of `LanguageTable`, `BindingRules` ([binding]) and `ImportRules` ([imports]). A set is a text of
+words. A file that `extends` another one has its keys, too, but for the language's names.
+"""
 
 import re
+import tomllib
 from functools import cache, lru_cache
 from importlib import import_module
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any, TypeVar, get_type_hints
 
 from tree_sitter import Language
 
-from lsp_server.syntax.language_table import CLOSERS, ImportRules, LanguageTable
-from lsp_server.syntax.languages import c, csharp, formats, go, java, javascript, php, python, rust, scripts
+from lsp_server.syntax.language_table import (
+    CLOSERS,
+    NOT_FOR_OTHERS,
+    TODO,
+    UNWRITTEN,
+    BindingRules,
+    ImportRules,
+    LanguageTable,
+)
 
 __all__ = [
     "CLOSERS",
@@ -27,13 +40,40 @@ __all__ = [
 PLAIN = LanguageTable(ids=())
 """For every language without a table: carving goes by indentation."""
 
-TABLES = (
-    python.PYTHON,
-    *(javascript.JAVASCRIPT, javascript.TYPESCRIPT, javascript.TSX),
-    *(rust.RUST, go.GO, c.C, c.CPP, java.JAVA, csharp.CSHARP),
-    *(php.PHP, scripts.RUBY, scripts.LUA, scripts.BASH),
-    *(formats.JSON, formats.YAML, formats.TOML, formats.HTML, formats.CSS, formats.MARKDOWN),
-)
+_Table = TypeVar("_Table", LanguageTable, BindingRules, ImportRules)
+_NAMES = ("ids", "aliases", "extensions", "names")
+_REGEXES = {"{TODO}": TODO, "{UNWRITTEN}": UNWRITTEN, "{NOT_FOR_OTHERS}": NOT_FOR_OTHERS}
+"""What stands for a longer part of a regex."""
+
+
+@cache
+def _keys(name: str) -> dict[str, Any]:
+    """The keys of a file, with those of the one that it extends."""
+    keys = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+    if extended := keys.pop("extends", None):
+        keys = {key: value for key, value in _keys(extended).items() if key not in _NAMES} | keys
+    return keys
+
+
+def _table(kind: type[_Table], keys: dict[str, Any]) -> _Table:
+    """Raises TypeError for a key that is no field."""
+    hints = get_type_hints(kind)
+    return kind(**{key: _value(value, hints.get(key)) for key, value in keys.items()})
+
+
+def _value(value: Any, hint: Any) -> Any:
+    if isinstance(value, dict):
+        return _table(BindingRules, value) if hint == BindingRules | None else _table(ImportRules, value)
+    if isinstance(value, list):
+        return tuple(_value(part, None) for part in value)
+    if isinstance(value, str):
+        for name, regex in _REGEXES.items():
+            value = value.replace(name, regex)
+    return frozenset(value.split()) if hint == frozenset[str] else value
+
+
+_FILES = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
+TABLES = tuple(_table(LanguageTable, keys) for keys in map(_keys, _FILES) if "ids" in keys)
 _BY_ID = {name: table for table in TABLES for name in table.ids}
 _BY_ALIAS = {alias: table.ids[0] for table in TABLES for alias in table.aliases}
 _BY_EXTENSION = {extension: table.ids[0] for table in TABLES for extension in table.extensions}
@@ -78,7 +118,7 @@ def name_comment(language_id: str, name: str) -> str:
     """
     table = table_of(language_id)
     if (
-        table in (formats.JSON, formats.MARKDOWN)
+        table in (_BY_ID["json"], _BY_ID["markdown"])
         or language_id == "plaintext"
         or not is_language_known(language_id, name)
     ):

@@ -38,6 +38,7 @@ VALID: dict[str, Any] = {
     "infill/status": {"textDocument": DOCUMENT},
     "infill/modelOffer": {},
     "infill/didAccept": {"textDocument": DOCUMENT, "id": "1", "acceptedLength": 1},
+    "infill/didRest": {"textDocument": DOCUMENT, "position": {"line": 0, "character": 0}},
     "textDocument/copilotInlineEdit": {"textDocument": {"uri": URI, "version": 2}, "position": PLACE},
     "textDocument/didShowInlineEdit": {"item": {"command": {"arguments": ["next-1", URI]}}},
     "initialize": {"capabilities": {}},
