@@ -58,8 +58,8 @@ def show(title: str, file: Path, options: tuple[str, ...]) -> bool:
     answer = fill(file, options)
     best = answer["candidates"][0]
     print(f"\n== {title}: {file.name} ==")
-    before = file.read_text("utf-8").splitlines(keepends=True)
-    for line in difflib.unified_diff(before, answer["result"].splitlines(keepends=True), n=1):
+    old = file.read_text("utf-8").splitlines(keepends=True)
+    for line in difflib.unified_diff(old, answer["result"].splitlines(keepends=True), n=1):
         colour = {"+": "\033[32m", "-": "\033[31m"}.get(line[:1], "") if sys.stdout.isatty() else ""
         sys.stdout.write(f"{colour}{line}{colour and chr(27) + '[0m'}")
     print(f"{best['tokens']} tokens, {answer['ms']:.0f} ms ({answer['model']} on {answer['device']})", flush=True)
@@ -70,10 +70,10 @@ def main() -> int:
     """Exit status 0 if every hole of every run got text."""
     parser = argparse.ArgumentParser(description="Fill the holes of the files beside this one.")
     parser.add_argument("--model", help="fill with this model, and pull none")
-    given = parser.parse_args().model
-    if given is None:
+    requested = parser.parse_args().model
+    if requested is None:
         pull()
-    model = given or AUTO
+    model = requested or AUTO
     runs = RUNS if load(model) else RUNS[:2]  # the embedded one has learnt Python alone
     filled = [show(title, HERE / name, (*options, "--model", model)) for title, name, options in runs]
     if not all(filled):

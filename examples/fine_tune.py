@@ -32,7 +32,7 @@ from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.parsing import Source
 
-LONGEST_FILE_BYTES = 200_000
+MAX_FILE_BYTES = 200_000
 HOLES_PER_FILE = 8
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 IGNORED = -100
@@ -54,22 +54,22 @@ class Example(NamedTuple):
     learnt: range
 
 
-def holes_of(path: Path, by_chance: random.Random) -> Iterator[Hole]:
+def holes_of(path: Path, rng: random.Random) -> Iterator[Hole]:
     """The rest of a line behind some cursors, as infill-ls asks for it, and whole statements and bodies."""
     text, language = path.read_text(encoding="utf-8"), language_of(path.name)
     for _ in range(HOLES_PER_FILE if text.strip() else 0):
-        at = by_chance.randrange(len(text))
-        if by_chance.random() < 0.6:
-            end = text.find("\n", at) % (len(text) + 1)
-            cut = Source.parse(language, text[:at] + text[end:], path.as_uri())
-            span = hole_at_cursor(cut, at)
-            if span is None or span.end > at or not text[at:end].strip():
+        offset = rng.randrange(len(text))
+        if rng.random() < 0.6:
+            end = text.find("\n", offset) % (len(text) + 1)
+            cut = Source.parse(language, text[:offset] + text[end:], path.as_uri())
+            span = hole_at_cursor(cut, offset)
+            if span is None or span.end > offset or not text[offset:end].strip():
                 continue
             start = span.start
         else:
             source = Source.parse(language, text, path.as_uri())
-            span = body_around(source, at) if by_chance.random() < 0.3 else None
-            span = span or statement_around(source, at, at)
+            span = body_around(source, offset) if rng.random() < 0.3 else None
+            span = span or statement_around(source, offset, offset)
             if span is None:
                 continue
             start, end = span.start, span.end
@@ -78,7 +78,7 @@ def holes_of(path: Path, by_chance: random.Random) -> Iterator[Hole]:
 
 def files_in(folder: Path) -> list[Path]:
     """Code that is not secret, hidden or generated in bulk. Raises SystemExit if there is none."""
-    found = [
+    files = [
         path
         for path in sorted(folder.rglob("*"))
         if path.is_file()
@@ -86,9 +86,9 @@ def files_in(folder: Path) -> list[Path]:
         and not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
         and not is_secret(str(path), Settings())
         and table_of(language_of(path.name)).grammar
-        and path.stat().st_size <= LONGEST_FILE_BYTES
+        and path.stat().st_size <= MAX_FILE_BYTES
     ]
-    return found or sys.exit(f"{folder} has no code in a language that infill-ls knows")
+    return files or sys.exit(f"{folder} has no code in a language that infill-ls knows")
 
 
 class Holes(IterableDataset):  # type: ignore[type-arg]
@@ -107,22 +107,20 @@ class Holes(IterableDataset):  # type: ignore[type-arg]
                 for hole in holes:
                     ids, learnt = self._learner.example(hole)
                     if learnt:
-                        labels = [id_ if number in learnt else IGNORED for number, id_ in enumerate(ids)]
+                        labels = [id_ if index in learnt else IGNORED for index, id_ in enumerate(ids)]
                         yield {"input_ids": torch.tensor(ids), "labels": torch.tensor(labels)}
 
 
 class FillsMiddle:
     """Examples and loss for a causal model: its own prompt for a hole, then the fill from the start of the line."""
 
-    def __init__(self, found: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
-        tokens = fim_tokens.tokens_in_vocabulary(tokenizer.get_vocab(), found.name)
+    def __init__(self, base: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
+        tokens = fim_tokens.tokens_in_vocabulary(tokenizer.get_vocab(), base.name)
         if tokens is None:
-            raise ModelError(f"{found.name}: its tokenizer has no fill-in-the-middle tokens")
-        self._tokens, self._tokenizer, self._stated = tokens, tokenizer, found.properties
-        self._end = found.config["eos_token_id"]
-        self.model: Any = AutoModelForCausalLM.from_pretrained(
-            found.folder, local_files_only=True, use_safetensors=True
-        )
+            raise ModelError(f"{base.name}: its tokenizer has no fill-in-the-middle tokens")
+        self._tokens, self._tokenizer, self._stated = tokens, tokenizer, base.properties
+        self._end = base.config["eos_token_id"]
+        self.model: Any = AutoModelForCausalLM.from_pretrained(base.folder, local_files_only=True, use_safetensors=True)
 
     def example(self, hole: Hole) -> Example:
         before, line = hole.before[: (base := hole.before.rfind("\n") + 1)], hole.before[base:]
@@ -131,9 +129,9 @@ class FillsMiddle:
         vocabulary = self._tokenizer.get_vocab()
         for is_control, text in self._tokens.parts(prefix, suffix):
             ids += [vocabulary[text]] * bool(text) if is_control else self._encode(text).ids
-        written = self._encode(line + hole.truth)
-        given = sum(end <= len(line) for _, end in written.offsets)
-        return Example([*ids, *written.ids, self._end], range(len(ids) + given, len(ids) + len(written.ids) + 1))
+        output = self._encode(line + hole.truth)
+        forced = sum(end <= len(line) for _, end in output.offsets)
+        return Example([*ids, *output.ids, self._end], range(len(ids) + forced, len(ids) + len(output.ids) + 1))
 
     def _encode(self, text: str) -> Any:
         return self._tokenizer.encode(text, add_special_tokens=False)
@@ -146,21 +144,21 @@ class FillsMiddle:
 class Denoises:
     """Examples and loss for a masked-diffusion model: some of a hole's tokens are masked, and every row sees all."""
 
-    def __init__(self, found: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
-        self._tokenizer, self._stated = tokenizer, found.properties
-        assert found.properties.mask_token_id is not None, "checked when the checkpoint was read"
-        self._mask_id = found.properties.mask_token_id
-        config = Qwen2Config(**found.config)
+    def __init__(self, base: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
+        self._tokenizer, self._stated = tokenizer, base.properties
+        assert base.properties.mask_token_id is not None, "checked when the checkpoint was read"
+        self._mask_id = base.properties.mask_token_id
+        config = Qwen2Config(**base.config)
         self.model: Any = Qwen2ForCausalLM.from_pretrained(
-            found.folder, config=config, local_files_only=True, use_safetensors=True
+            base.folder, config=config, local_files_only=True, use_safetensors=True
         )
 
     def example(self, hole: Hole) -> Example:
-        most = self._stated.max_prefix_tokens
-        before = self._encode(hole.before[-4 * most :])[-most:]
+        max_tokens = self._stated.max_prefix_tokens
+        prefix = self._encode(hole.before[-4 * max_tokens :])[-max_tokens:]
         inside = self._encode(hole.truth)[: self._stated.canvas_tokens // 2]
-        behind = self._encode(hole.after[: 4 * self._stated.suffix_tokens])
-        return Example(before + inside + behind, range(max(1, len(before)), len(before) + len(inside)))
+        suffix = self._encode(hole.after[: 4 * self._stated.suffix_tokens])
+        return Example(prefix + inside + suffix, range(max(1, len(prefix)), len(prefix) + len(inside)))
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -174,8 +172,8 @@ class Denoises:
         logits = model(input_ids=rows, attention_mask=sees_all).logits  # (1, W, V)
         if self._stated.shifted_logits:
             logits, masked, labels = logits[:, :-1], masked[:, 1:], labels[:, 1:]
-        lost = F.cross_entropy(logits[masked].float(), labels[masked], reduction="sum")
-        return lost / share / (labels != IGNORED).sum()
+        loss_sum = F.cross_entropy(logits[masked].float(), labels[masked], reduction="sum")
+        return loss_sum / share / (labels != IGNORED).sum()
 
 
 class HoleTrainer(Trainer):
@@ -192,12 +190,12 @@ class HoleTrainer(Trainer):
 
 def fine_tune(args: argparse.Namespace) -> None:
     """Trains and writes the merged model. Raises ModelError."""
-    found = registry.find(args.model)
-    if found.gguf or found.model_type == "diffusion_gemma":
+    base = registry.find(args.model)
+    if base.gguf or base.model_type == "diffusion_gemma":
         raise ModelError(f"{args.model}: give a causal or masked-diffusion model as a folder of safetensors")
     set_seed(args.seed)  # the adapters begin at random
-    tokenizer = found.tokenizer()
-    learner = (Denoises if found.properties.corruption == NoiseKind.MASK else FillsMiddle)(found, tokenizer)
+    tokenizer = base.tokenizer()
+    learner = (Denoises if base.properties.corruption == NoiseKind.MASK else FillsMiddle)(base, tokenizer)
     dtype = learner.model.dtype
     adapters = LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules=LAYERS)
     model: Any = get_peft_model(learner.model.float(), adapters)
@@ -224,7 +222,7 @@ def fine_tune(args: argparse.Namespace) -> None:
     merged = model.merge_and_unload().to(dtype)
     merged.save_pretrained(args.out)
     shutil.rmtree(args.out / "trainer", ignore_errors=True)
-    for file in found.folder.iterdir():  # the tokenizer, and config.json with keys that transformers does not know
+    for file in base.folder.iterdir():  # the tokenizer, and config.json with keys that transformers does not know
         if file.suffix in (".json", ".txt", ".jinja") and not file.name.startswith("model.safetensors"):
             shutil.copy(file, args.out)
 

@@ -62,16 +62,16 @@ class EditCase(msgspec.Struct, frozen=True):
         return "".join(lines)
 
 
-def is_exact(before: str, after: str, finished: str) -> bool:
+def is_exact(old: str, new: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
-    lines = after.splitlines(keepends=True)
-    first, same = common_ends(before.splitlines(keepends=True), lines)
+    lines = new.splitlines(keepends=True)
+    first, same = common_ends(old.splitlines(keepends=True), lines)
     start, stop = (len(_TOKEN.findall("".join(lines[:index]))) for index in (first, len(lines) - same))
-    tokens = _TOKEN.findall(after)
+    tokens = _TOKEN.findall(new)
     expected = _TOKEN.findall(finished)
     opcodes = SequenceMatcher(None, tokens, expected, autojunk=False).get_opcodes()
     touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in opcodes if tag != "equal")
-    return not any(touched) and _token_distance(after, finished) < _token_distance(before, finished)
+    return not any(touched) and _token_distance(new, finished) < _token_distance(old, finished)
 
 
 def _token_distance(old: str, new: str) -> int:

@@ -222,14 +222,14 @@ def _make_changes(editor: ScriptedEditor, scenario: Scenario, uri: str, cursor: 
             changes.insert(0, (uri, start, old, new))
             text = text[:start] + old + text[start + len(new) :]
         else:
-            other = f"{_HISTORY.format(index)}/{change.path}"
-            changes.insert(0, (other, 0, old, new))
-            editor.open(other, change.old, scenario.language)
+            other_uri = f"{_HISTORY.format(index)}/{change.path}"
+            changes.insert(0, (other_uri, 0, old, new))
+            editor.open(other_uri, change.old, scenario.language)
     editor.open(uri, text, scenario.language)
     if scenario.is_modified and not changes:  # by an edit that left nothing
         changes = [(uri, 0, "", " "), (uri, 0, " ", "")]
-    for place, start, old, new in changes:
-        editor.replace(place, start, start + len(old), new)
+    for changed_uri, start, old, new in changes:
+        editor.replace(changed_uri, start, start + len(old), new)
 
 
 def _shown(editor: ScriptedEditor, uri: str, offer: ShownEdit) -> str:
@@ -242,16 +242,16 @@ def _say(*parts: str) -> None:
     print(" ".join(["       ", *parts, "\n"]), end="", file=sys.stderr, flush=True)  # in one piece, beside the log
 
 
-def delta_chrf(before: str, after: str, expected: str) -> float:
+def delta_chrf(old: str, new: str, expected: str) -> float:
     """F2 of the character n-grams (1 to 6) that a change adds and removes, against those of the wanted change."""
     shares = list[tuple[float, float]]()
     for n in range(1, 7):
-        actual, wanted = (_changes(before, text, n) for text in (after, expected))
-        if wanted:
-            common = (actual & wanted).total()
-            shares.append((common / max(1, actual.total()), common / wanted.total()))
+        actual, required = (_changes(old, text, n) for text in (new, expected))
+        if required:
+            common = (actual & required).total()
+            shares.append((common / max(1, actual.total()), common / required.total()))
     if not shares:
-        return float(after == before)
+        return float(new == old)
     precision, recall = map(statistics.fmean, zip(*shares, strict=True))
     return 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
 
@@ -273,8 +273,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     if args.recorded:
         model = RecordedModel.read(args.recorded, model.name, is_verbose=args.verbose)
     played: list[Played] = []
-    others = max(len(scenario.history) for scenario in scenarios)
-    folders = [_ROOT, *(_HISTORY.format(index) for index in range(others))]
+    num_histories = max(len(scenario.history) for scenario in scenarios)
+    folders = [_ROOT, *(_HISTORY.format(index) for index in range(num_histories))]
     with model.served() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
         kind = edit_prompts.kind_of(args.kind, model.name) or args.kind
         edit_model = {"model": url if args.recorded else model.name, "kind": kind}

@@ -43,14 +43,14 @@ class Access:
     def needs_token(self, *, is_user: bool) -> bool:
         return self._needs[0 if is_user else 1]
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, token: str) -> bool:
         """Whether this is the token. Takes the same time for all texts of its length."""
-        return bool(self._token) and hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+        return bool(self._token) and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def is_in_header(self, authorization: str) -> bool:
         """Whether the value of an `Authorization` header brings the token."""
-        scheme, _, given = authorization.strip().partition(" ")
-        return scheme.lower() == "bearer" and self.is_token(given.strip())
+        scheme, _, token = authorization.strip().partition(" ")
+        return scheme.lower() == "bearer" and self.is_token(token.strip())
 
     async def is_user(self, connection: socket.socket) -> bool:
         """Whether the other end of a connection is certainly a process of our own user. Ask once per connection."""
@@ -80,10 +80,10 @@ def _pair_of(connection: socket.socket) -> Pair | None:
 
 
 def _host(text: str) -> Host:
-    return _plain(ip_address(text.partition("%")[0]))
+    return _without_ipv4_mapping(ip_address(text.partition("%")[0]))
 
 
-def _plain(host: Host) -> Host:
+def _without_ipv4_mapping(host: Host) -> Host:
     return (host.ipv4_mapped or host) if isinstance(host, IPv6Address) else host
 
 
@@ -101,10 +101,10 @@ def _own_connections(port: int) -> frozenset[Pair]:
         lines = [line for table in _TABLES if table.exists() for line in table.read_text("ascii").splitlines()[1:]]
     except (OSError, ValueError):
         return frozenset()
-    return frozenset(_listed(lines, port) if lines else _of_processes(port))
+    return frozenset(_table_connections(lines, port) if lines else _process_connections(port))
 
 
-def _listed(lines: list[str], port: int) -> set[Pair]:
+def _table_connections(lines: list[str], port: int) -> set[Pair]:
     """Those of Linux' tables. A socket that its process has closed belongs to nobody, but is listed as root's."""
     uid = os.getuid()
     if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
@@ -112,24 +112,24 @@ def _listed(lines: list[str], port: int) -> set[Pair]:
     end = f":{port:04X}"
     fields = (line.split() for line in lines if end in line)
     own = (part for part in fields if part[2].endswith(end) and part[7] == str(uid) and part[9] != "0")
-    return {(*_end_of(part[1]), *_end_of(part[2])) for part in own}
+    return {(*_parse_end(part[1]), *_parse_end(part[2])) for part in own}
 
 
-def _end_of(text: str) -> tuple[Host, int]:
+def _parse_end(text: str) -> tuple[Host, int]:
     """The host and port of one end in a table: the host as words in the machine's own byte order."""
     host, _, port = text.partition(":")
-    words = (int(host[at : at + 8], 16) for at in range(0, len(host), 8))
+    words = (int(host[offset : offset + 8], 16) for offset in range(0, len(host), 8))
     packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-    return _plain(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed)), int(port, 16)
+    return _without_ipv4_mapping(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed)), int(port, 16)
 
 
-def _of_processes(port: int) -> set[Pair]:
+def _process_connections(port: int) -> set[Pair]:
     """Those of the processes that the system lets us look at."""
     user = psutil.Process().username()
     pairs = set[Pair]()
     for process in psutil.process_iter():
         with suppress(psutil.Error, ValueError):
             if process.username() == user:
-                ends = [each for each in process.net_connections("tcp") if each.raddr and each.raddr.port == port]
-                pairs |= {(_host(at.laddr.ip), at.laddr.port, _host(at.raddr.ip), at.raddr.port) for at in ends}
+                ends = ((end.laddr, end.raddr) for end in process.net_connections("tcp"))
+                pairs |= {(_host(a.ip), a.port, _host(b.ip), b.port) for a, b in ends if b and b.port == port}
     return pairs

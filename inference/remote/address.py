@@ -66,11 +66,11 @@ class Address:
     def is_local(self) -> bool:
         """Whether the host is certainly this machine, by its name alone."""
         try:
-            found = ipaddress.ip_address(self.host)
+            host_address = ipaddress.ip_address(self.host)
         except ValueError:
             return self.host == "localhost"
-        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return (mapped or found).is_loopback
+        mapped = host_address.ipv4_mapped if isinstance(host_address, ipaddress.IPv6Address) else None
+        return (mapped or host_address).is_loopback
 
     def refusal(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
         """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
@@ -111,10 +111,10 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
         raise AddressError(f"{role.url}: {_shown(url)} lacks a host or a port; write a URL {_EXAMPLE}")
     scheme = SCHEMES[parts.scheme]
     host = host.lower()
-    shown = f"[{host}]" if ":" in host else host
+    bracketed_host = f"[{host}]" if ":" in host else host
     path = re.sub(r"/v1$", "", parts.path.rstrip("/")).rstrip("/")
     suffix = "" if port in (None, _PORTS[scheme]) else f":{port}"
-    return Address(f"{scheme}://{shown}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
+    return Address(f"{scheme}://{bracketed_host}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
 
 
 def _shown(url: str) -> str:

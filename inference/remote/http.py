@@ -235,26 +235,26 @@ class ModelServerClient:
             body = one_line(decode_json(content, _Error).error.message)
         except AnswerError:
             body = ""
-        shown = f"{status} {one_line(response.reason_phrase)}" + (f": {body}" if body else "")
+        details = f"{status} {one_line(response.reason_phrase)}" + (f": {body}" if body else "")
         if status in _BUSY:
-            wanted = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
-            pause_s = float(wanted) if wanted.isdecimal() else 0.0
-            return ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status, pause_s)
+            retry_after = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
+            pause_s = float(retry_after) if retry_after.isdecimal() else 0.0
+            return ServerError(f"the server {self.url} is too busy ({details}); try again in a moment", status, pause_s)
         if status in (401, 403):
             role = self.role
             what = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"
         elif 300 <= status < 400:
-            where = self.role.url
-            what = f"redirects to another URL, which infill-ls does not follow; set `{where}` to that URL"
+            setting = self.role.url
+            what = f"redirects to another URL, which infill-ls does not follow; set `{setting}` to that URL"
         elif status == 500:
             what = "failed; see its log, and restart it if its engine has stopped"
         else:
             what = "refused a request"
             self.on_refused()
-        return ServerError(f"the server {self.url} {what} ({shown})", status)
+        return ServerError(f"the server {self.url} {what} ({details})", status)
 
 
-_COMPANY = (
+_COMPANY_CERTIFICATE = (
     "if your company signs certificates itself, set SSL_CERT_FILE to the PEM file of its authority in the "
     "environment that starts your editor, and restart the worker"
 )
@@ -262,11 +262,11 @@ _COMPANY = (
 
 def _certificate_problem(error: BaseException) -> str:
     """What is wrong with a server's certificate, and what to do; empty if `error` has another cause."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({seen.verify_message.rstrip('.')}); {_COMPANY}"
-        if isinstance(seen, ssl.SSLError) and seen.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message.rstrip('.')}); {_COMPANY_CERTIFICATE}"
+        if isinstance(cause, ssl.SSLError) and cause.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return "it does not speak TLS; check that the port is the one for https, or write http:// instead"
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return ""

@@ -192,7 +192,7 @@ async def connect(
         raise ModelError(refusal)
     on_progress(0.1, f"asking {server_address.place}")
     client = ModelServerClient(
-        server_address, token=server_token.read(role=role) if arguments.sends_token else "", role=role
+        server_address, token=server_token.read_token(role=role) if arguments.sends_token else "", role=role
     )
     backend = kind(client, arguments)
     try:

@@ -17,7 +17,7 @@ from inference.models.family import ModelError
 from inference.remote.address import MODEL, ServerRole
 from inference.remote.file_privacy import sharing_problem
 
-_LONGEST = 4096
+_MAX_CHARACTERS = 4096
 
 
 def token_file(role: ServerRole = MODEL) -> Path:
@@ -25,36 +25,36 @@ def token_file(role: ServerRole = MODEL) -> Path:
     return platformdirs.user_config_path("infill-ls", appauthor=False) / role.token_file
 
 
-def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
+def read_token(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
     """The token; empty if there is none. Raises ModelError, which says what to do and does not show it."""
-    where = f"the environment variable {role.token_variable}"
+    source_name = f"the environment variable {role.token_variable}"
     text = environment.get(role.token_variable, "").strip()
     if not text:
         file = token_file(role)
-        where = str(file)
+        source_name = str(file)
         try:
-            text = _content(file)
+            text = _read_token_file(file)
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
             raise ModelError(
                 f"{file} cannot be read: {error.strerror}; make it readable by you alone, or remove it"
             ) from error
-    if len(text) > _LONGEST:
-        raise ModelError(f"the token in {where} has more than {_LONGEST} characters; it is something else")
+    if len(text) > _MAX_CHARACTERS:
+        raise ModelError(f"the token in {source_name} has more than {_MAX_CHARACTERS} characters; it is something else")
     if not all("!" <= character <= "~" for character in text):  # an HTTP header takes no others
         raise ModelError(
-            f"the token in {where} has a line break, a space or another character that no token has; write it alone, "
-            "on one line"
+            f"the token in {source_name} has a line break, a space or another character that no token has; "
+            "write it alone, on one line"
         )
     return text
 
 
-def made(role: ServerRole) -> str:
+def create_token(role: ServerRole) -> str:
     """The token of our own server; makes the file if there is none. Raises ModelError and, where it cannot be written,
     OSError.
     """
-    if not read(role=role):
+    if not read_token(role=role):
         file = token_file(role)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, new = mkstemp(prefix=f"{file.name}.", dir=file.parent)  # private from the first moment
@@ -69,27 +69,27 @@ def made(role: ServerRole) -> str:
                 Path(new).replace(file)
         finally:
             Path(new).unlink(missing_ok=True)
-    return read(role=role)
+    return read_token(role=role)
 
 
-def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
+def token_source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
     """The token's origin, for the user; empty if there is none."""
     if environment.get(role.token_variable, "").strip():
         return role.token_variable
     return str(token_file(role)) if os.path.lexists(token_file(role)) else ""
 
 
-def _content(file: Path) -> str:
+def _read_token_file(file: Path) -> str:
     """Raises OSError or ModelError. Follows no link, and never blocks on something that is not a file."""
-    found = file.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = file.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
-    if trouble := sharing_problem(file, found, "who then knows the token; replace it by your own file"):
-        raise ModelError(trouble)
-    with file.open("rb") as opened:  # not all of a file that is something else
-        text = opened.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
+    if problem := sharing_problem(file, status, "who then knows the token; replace it by your own file"):
+        raise ModelError(problem)
+    with file.open("rb") as stream:  # not all of a file that is something else
+        text = stream.read(_MAX_CHARACTERS + 3).decode("latin-1").strip()  # without a line break at its end
     if not text:
         raise ModelError(f"{file} is empty; write the server's token into it, or remove it")
     return text

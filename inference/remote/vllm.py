@@ -461,15 +461,15 @@ class VllmBackend(ServerBackend):
 
     async def _probe(self) -> None:
         model = await self.listed_model()
-        found = model, await self._canvas_tokens(model.id)
-        if found == self._found:
+        server_model = model, await self._canvas_tokens(model.id)
+        if server_model == self._found:
             return
         url = self.client.url
-        self._model = await asyncio.to_thread(load_tokenizer, *found, self._arguments.server_tokenizer, url)
+        self._model = await asyncio.to_thread(load_tokenizer, *server_model, self._arguments.server_tokenizer, url)
         self.model = server_backend.short_name(self._model.name)
         if self._found is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
-        self._found = found
+        self._found = server_model
         self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
 
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:

@@ -82,7 +82,7 @@ class Schedule:
 
     def begin(self, job: Job) -> EngineWork:
         work = EngineWork(job)
-        if all(other.job.client is not job.client for other in self.works):  # it was idle, for which it gets nothing
+        if all(active.job.client is not job.client for active in self.works):  # it was idle, for which it gets nothing
             job.client.used_s = max(job.client.used_s, self._clocks_s[work.is_of_endpoint])
         self.works.append(work)
         return work
@@ -115,9 +115,9 @@ class EngineThread:
             *("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits"),
             *("ahead_tokens", "ahead_hits"),
         )
-        known = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
+        facts = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
         began = self._step_began
-        return known | {"step_s": 0.0 if began is None else time.monotonic() - began}
+        return facts | {"step_s": 0.0 if began is None else time.monotonic() - began}
 
     async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         with self._changed:

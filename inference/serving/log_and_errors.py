@@ -85,8 +85,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
-    said = str(error).lower().replace("cannot allocate memory in static tls block", "")
-    if isinstance(error, RuntimeError | OSError | ImportError) and any(words in said for words in _NO_MEMORY_WORDS):
+    message = str(error).lower().replace("cannot allocate memory in static tls block", "")
+    if isinstance(error, RuntimeError | OSError | ImportError) and any(words in message for words in _NO_MEMORY_WORDS):
         return True
     cause = error.__cause__ or error.__context__
     return cause is not None and is_out_of_memory(cause)
@@ -116,5 +116,5 @@ def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:
     """An exception class of torch, or none if torch is not imported."""
-    found = getattr(sys.modules.get("torch"), name, None)
-    return () if found is None else (found,)
+    error_type = getattr(sys.modules.get("torch"), name, None)
+    return () if error_type is None else (error_type,)

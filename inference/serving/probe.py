@@ -20,12 +20,12 @@ def main() -> None:
     parser.add_argument("--device")
     device = parser.parse_args().device
     _tell("importing torch")
-    found: dict[str, Any] = {"problem": "", "catalogue": None}
+    report: dict[str, Any] = {"problem": "", "catalogue": None}
     try:
-        found["catalogue"] = _catalogue(device)
+        report["catalogue"] = _catalogue(device)
     except (ModelError, ImportError, OSError) as error:  # of torch's libraries, one may be missing
-        found["problem"] = str(error)
-    print(json.dumps(found))
+        report["problem"] = str(error)
+    print(json.dumps(report))
 
 
 def _tell(doing: str) -> None:
@@ -39,7 +39,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
 
     machine = recommend.this_machine(device)
     _tell("reading the models' headers")
-    others = discovery.found(on_file=lambda done, of: _tell(f"reading what other programs have: {done} of {of} files"))
+    downloads = discovery.found(on_file=lambda n, of: _tell(f"reading what other programs have: {n} of {of} files"))
     models = [
         {
             "name": entry.name,
@@ -56,7 +56,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
         for entry in ENTRIES
     ]
     return {
-        "found": [{**asdict(one), "fills": one.fills, "edits": one.edits} for one in others],
+        "found": [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in downloads],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommended(machine).name,
         "models": models,

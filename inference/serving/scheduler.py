@@ -104,9 +104,9 @@ class Job:
 
     def newly_typed(self) -> list[tuple[int, str]]:
         """What was typed since the last call: the number of a hole, and the whole text now at its start."""
-        found = list(dict(self.typed).items() - self._known.items())  # a copy: another thread may add to it
-        self._known.update(found)
-        return found
+        changed = list(dict(self.typed).items() - self._known.items())  # a copy: another thread may add to it
+        self._known.update(changed)
+        return changed
 
     @property
     def rank(self) -> Rank:
@@ -150,9 +150,9 @@ class Scheduler:
 
     def submit(self, job: Job) -> None:
         """Adds `job`; it waits until there is a model and a place. A background job that runs gives way to it."""
-        for other in () if job.request.background else self._running:
-            if other.request.background:
-                self.cancel(other)
+        for running in () if job.request.background else self._running:
+            if running.request.background:
+                self.cancel(running)
         self._waiting.append(job)
         job.task = asyncio.create_task(self._answer(job), name="request")
         job.task.add_done_callback(partial(self._ended, job))
@@ -189,9 +189,9 @@ class Scheduler:
 
     def _next(self) -> Job | None:
         """The job that a free place goes to. A background job starts only while nothing else runs or waits."""
-        wanted = [job for job in self._waiting if not job.request.background]
-        if not wanted and not self._running:
-            wanted = self._waiting
+        candidates = [job for job in self._waiting if not job.request.background]
+        if not candidates and not self._running:
+            candidates = self._waiting
         running = Counter(job.rank for job in self._running)
         clients = Counter((job.client, job.rank) for job in self._running)
         documents = Counter(job.request.path for job in self._running)
@@ -201,7 +201,7 @@ class Scheduler:
 
         may_start = [
             job
-            for job in reversed(wanted)
+            for job in reversed(candidates)
             if running[job.rank] < MAX_RUNNING and clients[job.client, job.rank] < MAX_OF_CLIENT
         ]
         return min(may_start, key=order, default=None)
@@ -230,9 +230,9 @@ class Scheduler:
 
     def _ended(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
         """Takes `job` off its list and emits its final reply."""
-        own = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
+        reply = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
         (self._waiting if job in self._waiting else self._running).remove(job)
-        job.emit(job, job.reply or own)
+        job.emit(job, job.reply or reply)
         self._start_next()
 
 

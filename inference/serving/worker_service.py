@@ -65,7 +65,7 @@ class Health:
 
     def heard(self, request: Request, event: JobEvent) -> bool:
         """A request got a reply; returns whether the server's state changed: it failed, or is back."""
-        before = self._problem, self._up_since
+        previous = self._problem, self._up_since
         match event:
             case Failed(code=ErrorCode.SERVER):
                 self._fails(event.message)
@@ -74,14 +74,14 @@ class Health:
             case Done(outcome=Outcome.DEADLINE) if not event.stats.steps:
                 self._silent += bool(event.stats.canvases)  # those that were sent
                 if self._silent >= SILENT_REQUESTS:
-                    said = f"has not answered the last {SILENT_REQUESTS} requests in time; typing continues without it"
-                    self._fails(f"the server {self._url} {said}; check that it runs, or change `model`")
+                    fault = f"has not answered the last {SILENT_REQUESTS} requests in time; typing continues without it"
+                    self._fails(f"the server {self._url} {fault}; check that it runs, or change `model`")
             case _:
                 self.answered()
         is_seen = request.quick and not request.endpoint_client
         if is_seen and isinstance(event, Done) and event.outcome is not Outcome.CANCELLED:
             self._late.append(event.outcome is Outcome.DEADLINE)
-        return bool(self._url) and before != (self._problem, self._up_since)
+        return bool(self._url) and previous != (self._problem, self._up_since)
 
     def _fails(self, problem: str) -> None:
         self._problem = problem

@@ -72,7 +72,7 @@ class WorkerSocket:
 
     async def stay_reachable(self, on_connect: OnConnect, give_way: Callable[[], None]) -> None:
         """Restores deleted files, until this is cancelled. Calls `give_way` once if another worker has our place."""
-        told = ""
+        last_problem = ""
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             try:
@@ -80,11 +80,11 @@ class WorkerSocket:
                     log.warning("%s was deleted, and another worker listens there now: this one ends", self._path)
                     give_way()
                     return
-                told = ""
+                last_problem = ""
             except OSError as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("this worker cannot be reached by new clients: %s", told)
+                if str(error) != last_problem:
+                    last_problem = str(error)
+                    log.warning("this worker cannot be reached by new clients: %s", last_problem)
 
     def close(self) -> None:
         """Stops accepting clients and removes the socket, unless another worker has put its own there, and the links to
@@ -159,12 +159,12 @@ def _is_still(file: os.stat_result | None, path: Path) -> bool:
 
 def is_taken(path: Path, ours: Path) -> bool:
     """Whether another worker has this socket; if not, it leads to `ours` from now on, if that is possible."""
-    place = WorkerSocket(path, "unix")
+    socket = WorkerSocket(path, "unix")
     try:
-        if not place._locked():
+        if not socket._locked():
             return True
         lead(path, ours)
-        place._let_go()
+        socket._let_go()
     except OSError as error:
         log.warning("clients that name the model get a worker of their own: %s", error)
     return False
@@ -185,5 +185,5 @@ def require_private(folder: Path) -> None:
     """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
     if not os.path.lexists(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if trouble := privacy_problem(folder):
-        raise OSError(trouble)
+    if problem := privacy_problem(folder):
+        raise OSError(problem)

@@ -48,14 +48,14 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def whole_number(least: int, most: int, text: str) -> int:
+def whole_number(minimum: int, maximum: int, text: str) -> int:
     """An argument that is a whole number within these limits. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {most}")
+    if not (text.isdecimal() and len(text) < 20 and minimum <= int(text) <= maximum):
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {minimum} to {maximum}")
     return int(text)
 
 
-def given_settings(args: argparse.Namespace) -> dict[str, Any]:
+def flag_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
     flags = {name: value for name, value in vars(args).items() if name in KEYS and value is not None}
     if flags.get("model") == PARTNER:
@@ -65,7 +65,7 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """The settings of a command without a folder. Says which variables and arguments are unusable."""
-    configuration = Configuration(given_settings(args), os.environ)
+    configuration = Configuration(flag_settings(args), os.environ)
     for problem in configuration.problems:
         say(problem, f"infill-ls {args.command}")
     return configuration.settings

@@ -22,7 +22,7 @@ from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, server_token
 from inference.terminal import printable
 from lsp_server.commands import output
-from lsp_server.commands.arguments import add_model_arguments, given_settings
+from lsp_server.commands.arguments import add_model_arguments, flag_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
 from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
         return EXIT_USAGE
     checks: list[Check] = []
-    for check in _examine(args, output.telling(as_json=args.json)):
+    for check in _examine(args, output.progress_printer(as_json=args.json)):
         checks.append(check)
         if not args.json:
             _show(check)
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
-    configuration = Configuration(given_settings(args), os.environ, around=names_of(path))
+    configuration = Configuration(flag_settings(args), os.environ, names=names_of(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield Check("infill-ls", Grade.OK, version("infill-ls"))
@@ -119,7 +119,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     if remote:
         yield from _destination(options, name)
     try:
-        status, fills = asyncio.run(_ask(options, tell))
+        status, fills = asyncio.run(_load_and_fill(options, tell))
     except (WorkerError, TimeoutError) as failure:
         grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
@@ -145,7 +145,7 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
         yield Check(goes, Grade.WARN, risk, "use https, or a tunnel")
-    source = server_token.source(role=role_of(options)) if options.sends_token else ""
+    source = server_token.token_source(role=role_of(options)) if options.sends_token else ""
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 
@@ -164,7 +164,7 @@ async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerCli
                 await worker.shut_down(if_unused=True)
 
 
-async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
+async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
     """What the worker says, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
     deadline = Deadline(_LIMIT_MS)
     async with _loaded(options, tell) as worker:

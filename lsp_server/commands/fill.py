@@ -17,7 +17,7 @@ from lsp_server.commands.arguments import (
     add_model_arguments,
     add_shape_arguments,
     add_trust_argument,
-    given_settings,
+    flag_settings,
     whole_number,
 )
 from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
@@ -43,7 +43,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
-_MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
+_USED_BUNDLED_MODEL = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 
 class NothingFoundError(Exception):
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     if unfilled := unfilled_message(texts, current):
         say(unfilled)
     if better:
-        say(f"{_MAKES_DO}infill-ls models pull {better}")
+        say(f"{_USED_BUNDLED_MODEL}infill-ls models pull {better}")
     return 0
 
 
@@ -131,7 +131,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     language = language_of(str(path))
     names = names_of(path)
-    configuration = Configuration(given_settings(args), os.environ, around=names)
+    configuration = Configuration(flag_settings(args), os.environ, names=names)
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
             raise BadInputError(problem)
@@ -155,8 +155,8 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
             raise BadInputError(f"{args.file}: nothing to fill at {position}; {advice}")
         spans.append(span)
     spans.sort(key=lambda span: span.start)
-    for left, right in itertools.pairwise(spans):
-        if right.start < left.end or right == left:
+    for previous, following in itertools.pairwise(spans):
+        if following.start < previous.end or following == previous:
             raise BadInputError(f"{args.file}: two --at positions are in the same hole")
     return spans
 
@@ -191,8 +191,8 @@ async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.N
     if not result.candidates:
         raise NothingFoundError(result.why_empty(budget))
     candidates = [
-        {"texts": each.texts, "score": each.score, "steps": each.steps, "tokens": each.tokens}
-        for each in result.candidates[: budget.candidates]
+        {"texts": candidate.texts, "score": candidate.score, "steps": candidate.steps, "tokens": candidate.tokens}
+        for candidate in result.candidates[: budget.candidates]
     ]
     answer: dict[str, Any] = {
         "model": status.model if status else settings.model,

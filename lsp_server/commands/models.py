@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             asyncio.run(_tell_workers())
         return status
     try:
-        catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
+        catalogue = asyncio.run(probed_catalogue(args.device, output.progress_printer(as_json=args.json)))
     except (OSError, ValueError) as error:
         say(f"cannot examine this machine: {error}; run: infill-ls doctor", "infill-ls models")
         return 1
@@ -87,13 +87,13 @@ def _show(catalogue: dict[str, Any]) -> None:
         console.print(f"[{index}] {source}", soft_wrap=True)
     console.print()
     if catalogue["found"]:
-        console.print(_found(catalogue["found"]))
+        console.print(_downloads_table(catalogue["found"]))
         console.print()
     advice = next_step(catalogue)
     console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
 
 
-def _found(downloads: list[dict[str, Any]]) -> Table:
+def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
     """The downloads of other programs, and how to use the usable ones."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
     for heading in ("name", "from", "size", "how to use it"):

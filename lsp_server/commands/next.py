@@ -32,9 +32,9 @@ from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.worker_options import edit_model_options, is_remote, worker_options
 from lsp_server.worker import WorkerClient, WorkerError
 
-_MOST_REWRITES = 8
+_MAX_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
-_MOST_EDITS = 5_000
+_MAX_EDITS = 5_000
 Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
 """Asks a model for edits."""
 
@@ -80,7 +80,7 @@ async def _edits_with_model(
         return await all_edits(now, old)
     with output.progress(now, (), args) as (on_status, _):
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
-            remaining = iter(range(_MOST_REWRITES if edit_model else MAX_OFFERS))
+            remaining = iter(range(_MAX_REWRITES if edit_model else MAX_OFFERS))
 
             async def propose(situation: Situation) -> Sequence[NextEdit]:
                 if next(remaining, None) is None:
@@ -112,18 +112,19 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
     old_texts = [old]
     cursor = minimal_change(old, now.text).start
     renames = unfinished_renames(now, old)
-    while len(edits) < _MOST_EDITS:
-        found, text = next_edits(now, [old]), now.text
-        if not found and propose and len(edits) < MAX_OFFERS:
-            found = list(await propose(Situation(now, old_texts, cursor)))
-        if not found:
+    while len(edits) < _MAX_EDITS:
+        remaining, text = next_edits(now, [old]), now.text
+        if not remaining and propose and len(edits) < MAX_OFFERS:
+            remaining = list(await propose(Situation(now, old_texts, cursor)))
+        if not remaining:
             break
         old_texts.insert(0, text)
-        while offered := nearest_edit(found, cursor):
-            edits.append(_json(text, offered))
-            change = offered.change(text)
-            text, cursor = change.applied(text), offered.start
-            found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
+        while edit := nearest_edit(remaining, cursor):
+            edits.append(_json(text, edit))
+            remaining.remove(edit)
+            change = edit.change(text)
+            text, cursor = change.applied(text), edit.start
+            remaining = [moved for item in remaining if (moved := item.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()
     if half := min(renames & unfinished_renames(now, old), default=""):
         raise HalfRenameError(f"after {len(edits)} places, it could not {half} everywhere")
@@ -132,6 +133,6 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
 
 def _json(text: str, edit: NextEdit) -> dict[str, Any]:
     lines = LineIndex(text)
-    places = (lines.position(offset, Encoding.UTF16) for offset in (edit.start, edit.end))
-    start, end = ({"line": line, "character": character} for line, character in places)
+    positions = (lines.position(offset, Encoding.UTF16) for offset in (edit.start, edit.end))
+    start, end = ({"line": line, "character": character} for line, character in positions)
     return {"range": {"start": start, "end": end}, "text": edit.text}

@@ -25,8 +25,8 @@ from lsp_server.holes import Span, splice
 from lsp_server.worker import OnDraft
 
 _LINE_EVERY_S = 2.0
-_SURE = 0.9
-_LIKELY = 0.5
+_CONFIDENT = 0.9
+_UNSURE = 0.5
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def progress(
         yield on_status, on_draft
 
 
-def telling(*, as_json: bool = False) -> Callable[[str], None]:
+def progress_printer(*, as_json: bool = False) -> Callable[[str], None]:
     """A function that tells on stderr what a command is doing, now and then; nothing to a program that reads JSON."""
     last_s = -math.inf
 
@@ -66,15 +66,15 @@ def telling(*, as_json: bool = False) -> Callable[[str], None]:
 
 def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
     """The lines of each hole with the draft in place: green where it is sure, yellow, red where it is not."""
-    shown = Text()
+    excerpt_text = Text()
     lines = snapshot.lines
     for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=True):
-        shown.append(visible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
+        excerpt_text.append(visible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
         for piece, confidence in zip(pieces, confidences, strict=True):
-            colour = "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
-            shown.append(visible(piece), style=colour)
-        shown.append(visible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
-    return shown
+            colour = "bold green" if confidence >= _CONFIDENT else "yellow" if confidence >= _UNSURE else "red"
+            excerpt_text.append(visible(piece), style=colour)
+        excerpt_text.append(visible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
+    return excerpt_text
 
 
 def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
@@ -102,9 +102,9 @@ def diff(old: str, new: str, name: str) -> str:
 
 def as_json(snapshot: Snapshot, spans: tuple[Span, ...], texts: Sequence[str]) -> dict[str, object]:
     """The holes and the result of an answer as JSON; lines and columns count from 1, in characters."""
-    places = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
+    positions = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
     holes = [
         {"line": line + 1, "column": column + 1, "text": text}
-        for (line, column), text in zip(places, texts, strict=True)
+        for (line, column), text in zip(positions, texts, strict=True)
     ]
     return {"holes": holes, "result": splice(snapshot.text, spans, texts)}

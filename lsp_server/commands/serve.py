@@ -18,7 +18,7 @@ from inference.remote import server_token
 from inference.remote.access import Access
 from inference.remote.address import ENDPOINT
 from inference.terminal import LogFormatter, say
-from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
+from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, flag_settings, settings_of
 from lsp_server.lsp import transports
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
@@ -32,8 +32,8 @@ EXIT_LIMIT_S = 4.0
 _TRIES = 20
 _NOT_ENCRYPTED = "WARNING: {} is not encrypted: use a tunnel, since anyone on the way can read your code and the token"
 _ANY_USER = "WARNING: anyone who can reach {} can use this server and its models: there is no password"
-_UNWRITTEN = "the token for other users' clients cannot be written to {}: {}; only your own programs are let in"
-_TAKEN = "WARNING: [::1]:{} belongs to another program, which a client that connects to localhost may reach"
+_UNWRITABLE = "the token for other users' clients cannot be written to {}: {}; only your own programs are let in"
+_PORT_TAKEN = "WARNING: [::1]:{} belongs to another program, which a client that connects to localhost may reach"
 _ON_A_TERMINAL = """\
 infill-ls serve is a language server: it waits here for an editor to speak LSP on standard input.
 You need not start it yourself: set up your editor to run this command (see the README).
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
-    flags = given_settings(args)
+    flags = flag_settings(args)
     host_port: ListenAddress | None = args.tcp or args.ws or args.http
 
     folders = [Path(os.path.realpath(folder)) for folder in args.allow_folder]
@@ -100,17 +100,17 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(_serve_stdio(start))
     missing = [name for name in ("starlette", "uvicorn") if args.http and find_spec(name) is None]
     if missing:
-        return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
+        return _fail(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
     try:
         bound = host_port.resolved()
         if not bound.is_loopback and not args.allow_remote:
-            return _refuse(f"{host_port} is reachable from other machines; add --allow-remote to allow that")
+            return _fail(f"{host_port} is reachable from other machines; add --allow-remote to allow that")
         secret = _token(is_needed=args.allow_remote and not args.any_user)
-        sockets = _listening(bound)
+        sockets = _bind(bound)
     except ModelError as error:
-        return _refuse(str(error))
+        return _fail(str(error))
     except OSError as error:
-        return _refuse(f"cannot listen at {host_port}: {os.strerror(error.errno or 0)}; choose another port or host")
+        return _fail(f"cannot listen at {host_port}: {os.strerror(error.errno or 0)}; choose another port or host")
     asyncio.run(_serve_http(args, sockets, secret) if args.http else _listen(args, sockets, start, secret))
     return 0
 
@@ -118,16 +118,16 @@ def run(args: argparse.Namespace) -> int:
 def _token(*, is_needed: bool) -> str:
     """What lets clients in that are not certainly the user's. Raises ModelError."""
     try:
-        return server_token.made(ENDPOINT)
+        return server_token.create_token(ENDPOINT)
     except OSError as error:
-        why = _UNWRITTEN.format(server_token.token_file(ENDPOINT), error.strerror)
+        why = _UNWRITABLE.format(server_token.token_file(ENDPOINT), error.strerror)
         if is_needed:
             raise ModelError(f"{why}; put one into {ENDPOINT.token_variable}") from error
         logging.getLogger(__name__).info(why)
         return ""
 
 
-def _listening(address: ListenAddress) -> list[socket.socket]:
+def _bind(address: ListenAddress) -> list[socket.socket]:
     """The sockets at an address. At 127.0.0.1 also one at ::1, since `localhost` may mean either. Raises OSError."""
     for _ in range(_TRIES):
         first = address.listen()
@@ -140,7 +140,7 @@ def _listening(address: ListenAddress) -> list[socket.socket]:
             if error.errno != errno.EADDRINUSE:  # this machine has no IPv6
                 break
             if address.port != 0:
-                say(_TAKEN.format(port), "infill-ls serve")
+                say(_PORT_TAKEN.format(port), "infill-ls serve")
                 break
             first.close()
     return [first]
@@ -155,7 +155,7 @@ def _announce(args: argparse.Namespace, scheme: str, host_port: ListenAddress, s
     print(f"infill-ls listens at {scheme}://{host_port}", flush=True)
     if args.allow_remote:
         variable = ENDPOINT.token_variable
-        token = f"${variable}" if server_token.source(role=ENDPOINT) == variable else secret
+        token = f"${variable}" if server_token.token_source(role=ENDPOINT) == variable else secret
         print("A client of another user, machine or container sends this token:")
         if scheme != "http":
             print(f'"initializationOptions": {{"{TOKEN}": "{token}"}}')
@@ -182,7 +182,7 @@ async def _listen(
     else:
         listener = await transports.listen_websocket(sockets, start, access, args.allow_origin)
     _announce(args, "tcp" if args.tcp else "ws", ListenAddress(*sockets[0].getsockname()[:2]), secret)
-    await _told_to_end()
+    await _wait_for_sigterm()
     await listener.close()
 
 
@@ -191,7 +191,7 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
 
     settings = settings_of(args)
     host_port = ListenAddress(*sockets[0].getsockname()[:2])
-    is_compulsory = server_token.source(role=ENDPOINT) == ENDPOINT.token_variable
+    is_compulsory = server_token.token_source(role=ENDPOINT) == ENDPOINT.token_variable
     access = Access(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
@@ -200,12 +200,12 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     await app.serve(app.Endpoint(client, settings).app(middleware), sockets, access)
 
 
-def _refuse(why: str) -> int:
+def _fail(why: str) -> int:
     say(why, "infill-ls serve")
     return EXIT_USAGE
 
 
-async def _told_to_end() -> None:
+async def _wait_for_sigterm() -> None:
     """Waits for SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
     end = asyncio.Event()
     with suppress(NotImplementedError):  # Windows

@@ -17,7 +17,7 @@ from lsp_server.usage.statistics import usage_file
 
 EXIT_FAILED = 1
 EXIT_NONE = 3
-_MOST_DAYS = 999_999_999
+_MAX_DAYS = 999_999_999
 _COUNTS = """
 SELECT {},
     CAST(TOTAL(count * (event = 'shown')) AS INTEGER) AS shown,
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     days = "cover the last N days (default: %(default)s)"
-    parser.add_argument("--days", type=partial(whole_number, 1, _MOST_DAYS), default=30, metavar="N", help=days)
+    parser.add_argument("--days", type=partial(whole_number, 1, _MAX_DAYS), default=30, metavar="N", help=days)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -8,7 +8,7 @@ import subprocess
 from inference.messages import ErrorCode
 from inference.terminal import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
-from lsp_server.commands.output import telling
+from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
@@ -47,14 +47,14 @@ def run(args: argparse.Namespace) -> int:
 def _run_here(options: WorkerOptions) -> int:
     paths = paths_of(options)
     require_folders(paths)
-    words = [*command(paths, options), "--foreground"]
+    arguments = [*command(paths, options), "--foreground"]
     if os.name != "nt":
-        os.execv(words[0], words)  # noqa: S606 - signals and the exit status are then the worker's own
-    return subprocess.run(words, check=False).returncode
+        os.execv(arguments[0], arguments)  # noqa: S606 - signals and the exit status are then the worker's own
+    return subprocess.run(arguments, check=False).returncode
 
 
 async def _start(options: WorkerOptions) -> int:
-    tell = telling()
+    tell = progress_printer()
     async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
         await client.load()
         if not client.has_model:

@@ -81,13 +81,13 @@ _LONG_STEP_S = 5.0
 """Report a longer step: one usually takes milliseconds."""
 
 
-def survey_as_json(found: Survey) -> dict[str, object]:
+def survey_as_json(workers: Survey) -> dict[str, object]:
     """All workers found, as JSON: each one's status and files."""
     running = [
         {**msgspec.structs.asdict(worker.status), "release": worker.release, **_files(worker.paths)}
-        for worker in found.running
+        for worker in workers.running
     ]
-    silent = [{"pid": worker.pid, **_files(worker.paths)} for worker in found.silent]
+    silent = [{"pid": worker.pid, **_files(worker.paths)} for worker in workers.silent]
     return {"running": bool(running), "workers": running, "silent": silent}
 
 

@@ -74,11 +74,11 @@ class LineIndex:
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
         """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it."""
         new_end = start + len(replacement)
-        touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
+        line_starts = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
         edited = LineIndex.__new__(LineIndex)
         edited._text = text
         edited._starts = self._starts[: max(bisect_left(self._starts, start), 1)]  # offset 0 always starts a line
-        edited._starts += [at for at in touched if start <= at <= new_end]
+        edited._starts += [offset for offset in line_starts if start <= offset <= new_end]
         shift = new_end - end
         edited._starts += map(shift.__add__, self._starts[bisect_right(self._starts, end) :])  # millions of lines
         return edited

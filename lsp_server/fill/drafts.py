@@ -59,7 +59,7 @@ def progress_of(draft: Draft) -> tuple[str, int]:
     The number of steps is unknown in advance: most models end long before their limit.
     """
     holes = len(draft.pieces)
-    current = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
+    current = max((index for index, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
     if current in (0, holes):
         return f"step {draft.step}", 0
     return f"hole {current} of {holes}, step {draft.step}", 100 * (current - 1) // holes

@@ -99,7 +99,7 @@ async def perform(
         texts, took_ms = await session.editor.showing_progress(
             action.activity,
             lambda report: _texts(
-                session, action, snapshot, budget, _on_draft(session, action, snapshot, token, report)
+                session, action, snapshot, budget, _draft_callback(session, action, snapshot, token, report)
             ),
             token=token,
             may_create=session.client_capabilities.progress,
@@ -149,7 +149,7 @@ async def _texts(
     return result.texts, (time.monotonic() - sent_s) * 1000
 
 
-def _on_draft(
+def _draft_callback(
     session: Session, action: Action, snapshot: Snapshot, token: types.ProgressToken | None, report: Report
 ) -> OnDraft | None:
     """The callback for each draft; None if nobody would see drafts."""
@@ -177,7 +177,8 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     """Looks in a thread, because a long file may have thousands of holes."""
     only = params.context.only
     if not (
-        _any_wanted(only) and (session.client_capabilities.lazy_code_actions or session.client_capabilities.apply_edit)
+        _requests_ours(only)
+        and (session.client_capabilities.lazy_code_actions or session.client_capabilities.apply_edit)
     ):
         return []
     marker = session.settings_of(document.uri).marker  # not in the thread
@@ -187,7 +188,7 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     encoding = session.client_capabilities.encoding
     partner = session.partner.action_title if session.partner else ""
     available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
-    offered = [_offer(session, snapshot, action, params) for action in available]
+    offered = [_to_code_action(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
     if not session.client_capabilities.plugin:  # otherwise it tells where the cursor rests
         session.feature(ReadAhead).cursor_rested(document, cursor)
@@ -197,10 +198,12 @@ async def code_action(session: Session, params: types.CodeActionParams, document
 
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
     """A button that downloads a real model, for clients without one of their own."""
-    unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
-    if unasked or session.client_capabilities.plugin or not session.worker.client.better:
-        return []
     worker = session.worker
+    is_automatic = context.trigger_kind == types.CodeActionTriggerKind.Automatic
+    if is_automatic or session.client_capabilities.plugin or not worker.client.better:
+        return []
+    if not _requests(context.only, DOWNLOAD_KIND):
+        return []
     command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.client.better}])
     return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
 
@@ -210,7 +213,7 @@ async def _next_edit(
 ) -> list[CodeAction]:
     """The next edit, for clients that do not show it themselves. A model's comes with a later request."""
     capabilities = session.client_capabilities
-    if capabilities.next_edits or not _wanted(only, NEXT_EDIT_KIND):
+    if capabilities.next_edits or not _requests(only, NEXT_EDIT_KIND):
         return []
     service = session.feature(NextEditService)
     edit = nearest_edit(await service.following_edits(snapshot, cursor, by_rules=True), cursor)
@@ -242,10 +245,10 @@ def _available(
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
     actions = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
     actions += refinements(snapshot, marker, start, end, partner) if partner else []
-    return distinct([action for action in actions if _wanted(params.context.only, lsp_kind(action))])
+    return distinct([action for action in actions if _requests(params.context.only, lsp_kind(action))])
 
 
-def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
+def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     diagnostics = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
@@ -261,17 +264,15 @@ def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.C
     return offered
 
 
-def _wanted(only: Only, kind: str) -> bool:
+def _requests(only: Only, kind: str) -> bool:
     """Whether the client asked for `kind`: kinds are prefixes, `refactor` asks for `refactor.rewrite.infill` too."""
     return only is None or any(requested in ("", kind) or kind.startswith(requested + ".") for requested in only)
 
 
-def _any_wanted(only: Only) -> bool:
+def _requests_ours(only: Only) -> bool:
     """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to do."""
-    ours = (FILL_KIND, REPAIR_KIND)
-    return any(_wanted(only, kind) for kind in ours) or any(
-        requested.startswith(f"{FILL_KIND}.") for requested in only or ()
-    )
+    is_ours = any(kind.startswith(f"{FILL_KIND}.") for kind in only or ())
+    return is_ours or _requests(only, FILL_KIND) or _requests(only, REPAIR_KIND)
 
 
 async def code_action_resolve(session: Session, action: CodeAction) -> CodeAction:

@@ -24,10 +24,10 @@ async def did_change_configuration(session: Session, params: types.DidChangeConf
         if section is not None:
             session.configuration.take_sent(params.settings[section])
             session.show_problems()
-    await ask_for_settings(session)
+    await request_settings(session)
 
 
-async def ask_for_settings(session: Session) -> None:
+async def request_settings(session: Session) -> None:
     """Requests the client's settings, for each folder and for none, if it gives them. Without an answer, they stay
     unchanged.
     """
@@ -35,12 +35,12 @@ async def ask_for_settings(session: Session) -> None:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
-    found = await session.editor.configuration(items)
-    if found is None:
+    replies = await session.editor.configuration(items)
+    if replies is None:
         return
-    for number, folder in enumerate(folders):
-        answers = found[number * len(SECTIONS) : (number + 1) * len(SECTIONS)]
-        raw = next((answer for answer in answers if answer is not None), None)
+    for index, folder in enumerate(folders):
+        folder_replies = replies[index * len(SECTIONS) : (index + 1) * len(SECTIONS)]
+        raw = next((answer for answer in folder_replies if answer is not None), None)
         if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
             session.configuration.take_sent(raw, folder)
     session.show_problems()
@@ -50,7 +50,7 @@ async def did_change_workspace_folders(session: Session, params: types.DidChange
     event = params.event
     session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
     session.show_problems()
-    await ask_for_settings(session)
+    await request_settings(session)
 
 
 LIMIT_S = 2.0
@@ -88,7 +88,7 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
     session.run_in_background(session.find_edit_model())
     if session.client_capabilities.registers_configuration:  # before asking, so that no change is missed in between
         await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-    await ask_for_settings(session)
+    await request_settings(session)
 
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:

@@ -24,10 +24,10 @@ class StatusParams(Struct, frozen=True, rename="camel"):
 
 
 async def status(session: Session, params: StatusParams) -> dict[str, Any]:
-    document = _of_document(session, params)
-    off = await session.disabled_reason_now(params.text_document.uri) if params.text_document else None
-    if off and not document["off"]:  # its links may have been followed meanwhile
-        document = {**_of_document(session, params), "off": off}
+    document = _document_report(session, params)
+    reason = await session.disabled_reason_now(params.text_document.uri) if params.text_document else None
+    if reason and not document["off"]:  # its links may have been followed meanwhile
+        document = {**_document_report(session, params), "off": reason}
     await session.worker.refresh()
     if session.partner is not None:
         await session.partner.refresh()
@@ -35,7 +35,7 @@ async def status(session: Session, params: StatusParams) -> dict[str, Any]:
     return session.status_report() | own | document
 
 
-def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
+def _document_report(session: Session, params: StatusParams) -> dict[str, Any]:
     """The keys about a document when the request arrives; none if the request names no document."""
     if params.text_document is None:
         return {}

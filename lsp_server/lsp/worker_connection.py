@@ -53,10 +53,10 @@ class WorkerConnection:
         self._restarts = asyncio.Lock()
         self._problem = ""
         self._shown_kinds = set[str]()
-        self._told_of_load = False
+        self._is_load_reported = False
         self._last_failure: str | None = None
         self.use(WorkerOptions())
-        self._notified = self._news()
+        self._notified = self._notified_state()
 
     @property
     def download(self) -> str:
@@ -88,10 +88,10 @@ class WorkerConnection:
         """Makes a new client, which connects on its first request."""
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
 
-    def is_news_of_load(self) -> bool:
+    def is_first_report_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
-        was_told = self._told_of_load
-        self._told_of_load = True
+        was_told = self._is_load_reported
+        self._is_load_reported = True
         return not was_told
 
     def warm_up(self) -> None:
@@ -144,7 +144,7 @@ class WorkerConnection:
         log.debug("worker: %s %s", state.value, reason)
         if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts
             return
-        self._told_of_load = self._told_of_load and state in (ClientState.STARTING, ClientState.LOADING)
+        self._is_load_reported = self._is_load_reported and state in (ClientState.STARTING, ClientState.LOADING)
         if state in _FAILING:
             self._last_failure = reason or self._last_failure
         if state is ClientState.FAILED and reason:
@@ -168,7 +168,7 @@ class WorkerConnection:
         self._changed()
 
     def _changed(self) -> None:
-        news = self._news()
+        news = self._notified_state()
         if news != self._notified:
             self._notified = news
             self._notify()
@@ -181,7 +181,7 @@ class WorkerConnection:
             self._loading.end()
             self._loading = None
 
-    def _news(self) -> list[object]:
+    def _notified_state(self) -> list[object]:
         report = self.report()
         return [report.get(key) for key in _NEWS]
 

@@ -173,7 +173,7 @@ class Session:
 
     def show_failure(self, failure: StillLoadingError | WorkerUnresponsiveError) -> None:
         """Tells why an explicit request found nothing; that the model is loading, once per load."""
-        if isinstance(failure, WorkerUnresponsiveError) or self.worker.is_news_of_load():
+        if isinstance(failure, WorkerUnresponsiveError) or self.worker.is_first_report_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
 
     def _tell_status(self) -> None:
@@ -282,10 +282,10 @@ class Session:
 
 
 def _refresh_names(
-    paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
+    paths: tuple[Path, ...], other_paths: tuple[Path, ...], configuration: Configuration
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
     names = [names_of(path) for path in paths if configuration.may_look_at(path)]
-    has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
+    has_changed = configuration.refresh([*other_paths, *(name for several in names for name in several)])
     names = [configuration.with_hard_links(several) for several in names]
-    return has_changed, tuple(name.as_posix() for _, *others in names for name in others)
+    return has_changed, tuple(name.as_posix() for _, *other_paths in names for name in other_paths)

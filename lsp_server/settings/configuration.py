@@ -86,7 +86,7 @@ class Configuration:
     read when this is made.
 
     `options` are the editor's start options, `folders` the URIs of its workspace folders. Outside of any editor,
-    `around` are the `names_of` a file or folder, and the workspace is the one that an editor would likely open for it.
+    `names` are the `names_of` a file or folder, and the workspace is the one that an editor would likely open for it.
     A client that is not certainly the user has `guest_folders`: nothing outside of them is looked at for it.
     """
 
@@ -96,7 +96,7 @@ class Configuration:
         environment: Mapping[str, str],
         options: object = None,
         folders: Sequence[str] = (),
-        around: Sequence[Path] = (),
+        names: Sequence[Path] = (),
         guest_folders: Sequence[Path] | None = None,
     ) -> None:
         self._guest_folders = guest_folders
@@ -105,7 +105,7 @@ class Configuration:
         author = Origin.USER if guest_folders is None else Origin.GUEST
         self._options = Layer("initializationOptions", options, author)
         self._sent: dict[str | None, Layer] = {}
-        uris = [workspace_of(around[0]).as_uri()] if around else dict.fromkeys(folders)
+        uris = [workspace_of(names[0]).as_uri()] if names else dict.fromkeys(folders)
         self.folders = list(map(self._folder, uris))
         """The workspace folders, in the editor's order."""
         self._tops: dict[Path, Path] = {}
@@ -121,7 +121,7 @@ class Configuration:
         """By device and inode: the latest files that were secret by their names. Threads add to it."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
-        self.refresh([*around, *(name / NAME for name in around)])  # as of a file, and as of a folder
+        self.refresh([*names, *(name / NAME for name in names)])  # as of a file, and as of a folder
         self._started = self.settings
         self._merged = {}
 

@@ -148,8 +148,8 @@ def resolve_language_id(language_id: str, path: str) -> str:
     """
     name = _EMACS_MODE.sub("", re.sub(r"[\s_]+", "-", language_id.strip().lower()), count=1)
     names = (name, *reversed(name.split(".")))
-    by_id = next((each for each in names if each in _BY_ID), "")
-    return by_id or language_of(path) or next((_BY_ALIAS[each] for each in names if each in _BY_ALIAS), language_id)
+    by_id = next((id_ for id_ in names if id_ in _BY_ID), "")
+    return by_id or language_of(path) or next((_BY_ALIAS[id_] for id_ in names if id_ in _BY_ALIAS), language_id)
 
 
 def grammar_of(language_id: str) -> Language | None:

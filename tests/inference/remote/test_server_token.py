@@ -30,28 +30,28 @@ def write(file: Path, content: str, mode: int = 0o600) -> None:
 
 def refusal() -> str:
     with pytest.raises(ModelError) as refused:
-        server_token.read({})
+        server_token.read_token({})
     assert HUSH not in str(refused.value)
     return str(refused.value)
 
 
 def test_without_a_token_there_is_none(file: Path) -> None:
-    assert (server_token.read({}), server_token.source({})) == ("", "")
+    assert (server_token.read_token({}), server_token.token_source({})) == ("", "")
 
 
 def test_a_file_in_place_of_the_folder_is_no_token(file: Path) -> None:
     file.parent.rmdir()
     file.parent.write_text("")
-    assert server_token.read({}) == ""
+    assert server_token.read_token({}) == ""
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "  \n\n"])
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)
-    assert (server_token.read({}), server_token.source({})) == (HUSH, str(file))
-    assert server_token.read({MODEL.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
-    assert server_token.source({MODEL.token_variable: HUSH}) == MODEL.token_variable
-    assert server_token.read({MODEL.token_variable: " "}) == HUSH
+    assert (server_token.read_token({}), server_token.token_source({})) == (HUSH, str(file))
+    assert server_token.read_token({MODEL.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
+    assert server_token.token_source({MODEL.token_variable: HUSH}) == MODEL.token_variable
+    assert server_token.read_token({MODEL.token_variable: " "}) == HUSH
 
 
 def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Pat
         write(file, HUSH, mode)
         assert f"run: chmod 600 {file}" in refusal()
     file.chmod(0o400)
-    assert server_token.read({}) == HUSH
+    assert server_token.read_token({}) == HUSH
     write(tmp_path / "other", HUSH)
     for target in ("other", "missing"):
         file.unlink(missing_ok=True)

@@ -29,7 +29,7 @@ def examined(file: Path, place: str | None = None) -> dict[str, Check]:
 
 
 def around(file: Path) -> Configuration:
-    return Configuration({}, os.environ, around=[file])
+    return Configuration({}, os.environ, names=[file])
 
 
 @pytest.fixture

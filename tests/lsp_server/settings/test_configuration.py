@@ -53,7 +53,7 @@ def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> No
     (repository / ".git").mkdir()
     part = folder(repository, "part", 'secretGlobs = ["y.py"]\n')
     folders = (part,), (folder(tmp_path, "elsewhere"),), ()
-    for configuration in [*(started(*each) for each in folders), Configuration({}, {}, around=[part / "x.py"])]:
+    for configuration in [*(started(*each) for each in folders), Configuration({}, {}, names=[part / "x.py"])]:
         for name in ("x.py", "y.py"):
             assert "may hold secrets" in str(configuration.unreadable_reason(part / name, "python"))
         assert configuration.unreadable_reason(part / "z.py", "python") is None
@@ -74,7 +74,7 @@ def test_a_path_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
     configuration = started(folder(tmp_path, "a"), out_of_reach.parent, INFILL_LS_MARKER="@mine")
     assert configuration.unreadable_reason(out_of_reach, "python") is None
     assert started().unreadable_reason(out_of_reach, "python") is None
-    for found in (configuration, Configuration({}, {"INFILL_LS_MARKER": "@mine"}, around=[out_of_reach])):
+    for found in (configuration, Configuration({}, {"INFILL_LS_MARKER": "@mine"}, names=[out_of_reach])):
         assert found.at_path(out_of_reach).marker == "@mine"
 
 
