@@ -85,7 +85,7 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
     tokenizer: Any = AutoTokenizer.from_pretrained(**checkpoint)
     fim_tokens = TABLE["qwen2.5-coder"]
     prefix, suffix, middle = tokenizer.convert_tokens_to_ids([fim_tokens.prefix, fim_tokens.suffix, fim_tokens.middle])
-    stop_ids = tokenizer.convert_tokens_to_ids(list(fim_tokens.controls))
+    stop_ids = tokenizer.convert_tokens_to_ids(list(fim_tokens.control_tokens))
     greedy = {"do_sample": False, "repetition_penalty": 1.0}  # the published generation_config has 1.1
 
     def fill(task: InfillingTask) -> TaskResult:

@@ -40,56 +40,57 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 @dataclass(frozen=True)
 class EditPrompt:
-    """A prompt, and the region that its answer rewrites: the whole lines `now`, from the offset `start` of the text.
+    """A prompt, and the region that its answer rewrites: the whole lines `current`, from the offset `start` of
+    the text.
 
-    `ends` are the texts that end an answer, and `written` the start of the rewrite, which the prompt ends with.
+    `stop_strings` end an answer, and `forced` is the start of the rewrite, with which the prompt ends.
     An answer begins with `opening`.
     """
 
     text: str
     start: int
-    now: str
-    written: str
-    ends: tuple[str, ...]
-    controls: tuple[str, ...]
+    current: str
+    forced: str
+    stop_strings: tuple[str, ...]
+    control_tokens: tuple[str, ...]
     opening: str = ""
 
     @property
     def draft(self) -> str:
         """The answer that would change nothing."""
-        return self.opening + _plain(self.now).removeprefix(self.written)
+        return self.opening + _plain(self.current).removeprefix(self.forced)
 
     def edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The edits in the model's rewrite; empty if its confidence is below the minimum or nothing changes."""
         new = self.rewritten(answer)
-        if new == self.now or confidence < MIN_CONFIDENCE:
+        if new == self.current or confidence < MIN_CONFIDENCE:
             return ()
-        return (ScoredEdit(self.start, self.start + len(self.now), new, confidence),)
+        return (ScoredEdit(self.start, self.start + len(self.current), new, confidence),)
 
     def confidence(self, tokens: Sequence[tuple[bytes, float]]) -> float:
         """The mean probability of the tokens of an answer that change text, or that follow deleted text; 1 if none."""
         new = b"".join(token for token, _ in tokens)
-        stops = [at for end in self.ends if (at := new.find(end.encode())) >= 0]
+        stops = [offset for end in self.stop_strings if (offset := new.find(end.encode())) >= 0]
         rewrite = new[: min(stops, default=len(new))]
         changed = _changes(self.draft.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
-        at, probs = 0, []
+        offset, probs = 0, []
         for token, prob in tokens:
-            if any(start < at + len(token) and at < max(end, start + 1) for start, end in changed):
+            if any(start < offset + len(token) and offset < max(end, start + 1) for start, end in changed):
                 probs.append(prob)
-            at += len(token)
+            offset += len(token)
         return sum(probs) / len(probs) if probs else 1.0
 
     def rewritten(self, answer: str) -> str:
         """The region's new text; the current one if the answer is blank."""
-        for end in self.ends:
+        for end in self.stop_strings:
             answer = answer.partition(end)[0]
-        for mark in self.controls:
+        for mark in self.control_tokens:
             answer = answer.removeprefix(mark + "\n").replace(mark, "")
         if not answer.strip():
-            return self.now
-        plain = _plain(self.now)
-        new = (self.written + answer).rstrip("\n") + plain[len(plain.rstrip("\n")) :]
-        return new.replace("\n", "\r\n") if "\r\n" in self.now else new
+            return self.current
+        plain = _plain(self.current)
+        new = (self.forced + answer).rstrip("\n") + plain[len(plain.rstrip("\n")) :]
+        return new.replace("\n", "\r\n") if "\r\n" in self.current else new
 
 
 @dataclass(frozen=True)
@@ -261,8 +262,8 @@ def _sweep(excerpt: _Excerpt) -> str:
 
 def _diff(hunk: Hunk) -> str:
     old, new = (LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
-    place = hunk.line + 1
-    head = f"@@ -{place},{len(old)} +{place},{len(new)} @@\n"
+    line_number = hunk.line + 1
+    head = f"@@ -{line_number},{len(old)} +{line_number},{len(new)} @@\n"
     return head + "".join(f"{mark}{_ended(line)}" for mark, lines in (("-", old), ("+", new)) for line in lines)
 
 

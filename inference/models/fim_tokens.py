@@ -18,7 +18,7 @@ _MAX_PATH_CHARS = 200
 
 @dataclass(frozen=True)
 class FimTokens:
-    """A family's prompt for a hole. `ends` are the tokens after a fill, besides those of the prompt.
+    """A family's prompt for a hole. `stop_tokens` end a fill, besides those of the prompt.
 
     `repository` begins a prompt with other files and `file` each file in it; empty: it has none. Without a
     `repository`, `file` names the file with the hole even if there are no others.
@@ -27,7 +27,7 @@ class FimTokens:
     prefix: str
     suffix: str
     middle: str
-    ends: tuple[str, ...]
+    stop_tokens: tuple[str, ...]
     is_suffix_first: bool = False
     repository: str = ""
     file: str = ""
@@ -37,14 +37,14 @@ class FimTokens:
     """What stands between the prefix token and the prefix."""
 
     @property
-    def controls(self) -> tuple[str, ...]:
+    def control_tokens(self) -> tuple[str, ...]:
         """All tokens forbidden in a prompt's code and in a fill."""
-        own = (self.prefix, self.suffix, self.middle, self.repository, self.file, *self.ends)
+        own = (self.prefix, self.suffix, self.middle, self.repository, self.file, *self.stop_tokens)
         return tuple(token for token in own if token)
 
     def prompt(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> str:
         """The prompt after which the fill is written. Leaves out other files that contain control tokens."""
-        snippets = [snippet for snippet in context if not any(token in snippet.text for token in self.controls)]
+        snippets = [snippet for snippet in context if not any(token in snippet.text for token in self.control_tokens)]
         head = ""
         if self.file and (snippets or (path and not self.repository)):
             files = (f"{self.file}{self._name(snippet.path)}\n{snippet.text.rstrip()}\n" for snippet in snippets)
@@ -67,7 +67,7 @@ class FimTokens:
     def _name(self, path: str) -> str:
         """The end of a path, made safe for a prompt."""
         name = "".join(character if character.isprintable() else " " for character in path[-_MAX_PATH_CHARS:])
-        for token in self.controls:
+        for token in self.control_tokens:
             name = name.replace(token, " ")
         return name
 
@@ -78,39 +78,41 @@ _ANGLES = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
 TABLE = {
     "qwen2.5-coder": FimTokens(
         *_BARS,
-        ends=("<|endoftext|>", "<|fim_pad|>", "<|im_start|>", "<|im_end|>"),
+        stop_tokens=("<|endoftext|>", "<|fim_pad|>", "<|im_start|>", "<|im_end|>"),
         repository="<|repo_name|>",
         file="<|file_sep|>",
     ),
     "starcoder2": FimTokens(
         *_ANGLES,
-        ends=("<|endoftext|>", "<fim_pad>"),
+        stop_tokens=("<|endoftext|>", "<fim_pad>"),
         repository="<repo_name>",
         file="<file_sep>",
         names_file_inside=True,
     ),
-    "codegemma": FimTokens(*_BARS, ends=("<|file_separator|>", "<start_of_turn>", "<end_of_turn>", "<eos>")),
+    "codegemma": FimTokens(*_BARS, stop_tokens=("<|file_separator|>", "<start_of_turn>", "<end_of_turn>", "<eos>")),
     "deepseek-coder": FimTokens(
         "<｜fim▁begin｜>",
         "<｜fim▁hole｜>",
         "<｜fim▁end｜>",
-        ends=("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>"),
+        stop_tokens=("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>"),
     ),
-    "codestral": FimTokens("[PREFIX]", "[SUFFIX]", "", ends=("[MIDDLE]", "</s>"), is_suffix_first=True),
+    "codestral": FimTokens("[PREFIX]", "[SUFFIX]", "", stop_tokens=("[MIDDLE]", "</s>"), is_suffix_first=True),
     "seed-coder": FimTokens(
         "<[fim-prefix]>",
         "<[fim-suffix]>",
         "<[fim-middle]>",
-        ends=("<[end▁of▁sentence]>", "<[begin▁of▁sentence]>", "<[PAD▁TOKEN]>", "<[SEP▁TOKEN]>"),
+        stop_tokens=("<[end▁of▁sentence]>", "<[begin▁of▁sentence]>", "<[PAD▁TOKEN]>", "<[SEP▁TOKEN]>"),
         is_suffix_first=True,
     ),
     "mellum": FimTokens(
-        *_ANGLES, ends=("<|endoftext|>", "<fim_pad>", "<reponame>"), is_suffix_first=True, file="<filename>"
+        *_ANGLES, stop_tokens=("<|endoftext|>", "<fim_pad>", "<reponame>"), is_suffix_first=True, file="<filename>"
     ),
-    "codellama": FimTokens("▁<PRE>", "▁<SUF>", "▁<MID>", ends=("▁<EOT>", "</s>", "<s>"), space=" "),
-    "granite": FimTokens(*_ANGLES, ends=("<|endoftext|>", "<|end_of_text|>", "<fim_pad>", "<filename>", "<reponame>")),
+    "codellama": FimTokens("▁<PRE>", "▁<SUF>", "▁<MID>", stop_tokens=("▁<EOT>", "</s>", "<s>"), space=" "),
+    "granite": FimTokens(
+        *_ANGLES, stop_tokens=("<|endoftext|>", "<|end_of_text|>", "<fim_pad>", "<filename>", "<reponame>")
+    ),
 }
-_GRANITE_4 = FimTokens(*_BARS, ends=("<|end_of_text|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>"))
+_GRANITE_4 = FimTokens(*_BARS, stop_tokens=("<|end_of_text|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>"))
 _IS_GRANITE_4 = re.compile(r"granite[-_. ]?[4-9](?![0-9]*b)", re.IGNORECASE)
 
 _NAMES = {

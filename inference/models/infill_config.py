@@ -74,7 +74,7 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block: Slots | None = None
     body: Slots | None = None
 
-    def of(self, kind: HoleKind, canvas_tokens: int) -> int:
+    def for_kind(self, kind: HoleKind, canvas_tokens: int) -> int:
         """The most for a hole of this kind on canvases of this width."""
         stated: int | None = getattr(self, kind.value)
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))

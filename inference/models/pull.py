@@ -170,7 +170,7 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task(name, total=count_bytes)
-            yield lambda here: progress.update(task, completed=here)
+            yield lambda done_bytes: progress.update(task, completed=done_bytes)
         return
     every_s = _JSON_EVERY_S if as_json else _LINE_EVERY_S
     last = 0.0 if as_json else time.monotonic()

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx, tokenizer_files
+from inference.models import diffusion_gemma, fim, masked, mlx, tokenizer_files
 from inference.models.catalogue import EMBEDDED
-from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint import Checkpoint, find_checkpoint
 from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.infill_config import InfillConfig, NoiseKind
 from inference.models.mlx.machine import DEVICE as MLX
@@ -46,31 +46,31 @@ _ON_MLX = "diffusion_gemma"
 
 def find(model: str) -> Checkpoint:
     """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
-    found = checkpoint.find_checkpoint(model, {name: partial(_default_properties, name) for name in _FAMILIES})
-    _family(found).check(found)
-    found.check_token_ids()
-    return found
+    checkpoint = find_checkpoint(model, {name: partial(_default_properties, name) for name in _FAMILIES})
+    _family(checkpoint).check(checkpoint)
+    checkpoint.check_token_ids()
+    return checkpoint
 
 
-def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> InfillConfig:
+def _default_properties(model_type: str, folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
-    if model_type in _CAUSAL and tokenizer_files.named_tokens(place, config).mask is None:
+    if model_type in _CAUSAL and tokenizer_files.named_tokens(folder, config).mask is None:
         module = _CAUSAL[model_type]
-    return module.default_properties(place, config)
+    return module.default_properties(folder, config)
 
 
-def _family(found: Checkpoint) -> ModelFamily:
+def _family(checkpoint: Checkpoint) -> ModelFamily:
     """The family that runs a checkpoint on a device of torch."""
-    is_causal = found.model_type in _CAUSAL and found.properties.corruption != NoiseKind.MASK
-    return (_CAUSAL if is_causal else _FAMILIES)[found.model_type]
+    is_causal = checkpoint.model_type in _CAUSAL and checkpoint.properties.corruption != NoiseKind.MASK
+    return (_CAUSAL if is_causal else _FAMILIES)[checkpoint.model_type]
 
 
-def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
+def _runs_on_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
     """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
-    if device == MLX and found.model_type != _ON_MLX:
-        raise ModelError(f"{found.name}: device '{MLX}' runs {_ON_MLX} models alone; choose another one")
-    return found.model_type == _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
+    if device == MLX and checkpoint.model_type != _ON_MLX:
+        raise ModelError(f"{checkpoint.name}: device '{MLX}' runs {_ON_MLX} models alone; choose another one")
+    return checkpoint.model_type == _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(checkpoint)))
 
 
 def load(
@@ -82,10 +82,10 @@ def load(
 ) -> ModelAdapter:
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
-    found = find(model)
-    if _runs_on_mlx(found, device):
-        family = mlx.load(found, dtype, on_progress)
+    checkpoint = find(model)
+    if _runs_on_mlx(checkpoint, device):
+        family = mlx.load(checkpoint, dtype, on_progress)
     else:
-        family = _family(found).load(found, device, dtype, on_progress)
+        family = _family(checkpoint).load(checkpoint, device, dtype, on_progress)
     on_progress(1.0, "loaded")
     return family

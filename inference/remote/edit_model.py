@@ -57,8 +57,8 @@ class EditModelBackend(ServerBackend):
         body_params = {
             "model": self.model,
             "prompt": prompt.text,
-            "stop": prompt.ends,
-            "max_tokens": math.ceil(len(prompt.now) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
+            "stop": prompt.stop_strings,
+            "max_tokens": math.ceil(len(prompt.current) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
             "temperature": 0,
             **({"logprobs": 1} if self._gives_logprobs else {}),
         }

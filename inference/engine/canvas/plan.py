@@ -167,7 +167,7 @@ class CanvasPlanner:
             return self._existing_layout(hole, healed)
         forced, start = self._forced_start(healed, hole.starts_with)
         healed_bytes = len(self._vocabulary.bytes_of(list(healed)))
-        max_tokens = hole.max_tokens or self._properties.slots.of(hole.kind, self._properties.canvas_tokens)
+        max_tokens = hole.max_tokens or self._properties.slots.for_kind(hole.kind, self._properties.canvas_tokens)
         maximum = max(1, min(max_tokens, self._max_open_rows(len(forced))))
         return HoleLayout(
             max_rows=maximum,

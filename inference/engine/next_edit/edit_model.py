@@ -82,13 +82,13 @@ class NextEditRewriteRun(RequestRun[_Event]):
         with closing(family.open(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):
                 return ()
-            tokens = yield from self._decode(context, draft, prompt.ends)
+            tokens = yield from self._decode(context, draft, prompt.stop_strings)
         return prompt.edits(self.output, prompt.confidence(tokens)) if tokens else ()
 
     def _prompt_ids(self, prompt: EditPrompt) -> list[int]:
         """Returns the prompt's tokens. Its control texts are single tokens where the model has them."""
         vocabulary = self._model.vocabulary
-        control_ids = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
+        control_ids = {mark: id_ for mark in prompt.control_tokens if (id_ := vocabulary.id_of(mark)) is not None}
         parts = re.split(f"({'|'.join(map(re.escape, control_ids))})", prompt.text) if control_ids else [prompt.text]
         ids = [*cast("FimAdapter", self._model.family).begin_ids]
         for part in parts:

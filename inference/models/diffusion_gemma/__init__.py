@@ -21,12 +21,12 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models.diffusion_gemma import adapter, cuda_graphs, weights
 
     tokenizer = checkpoint.tokenizer()
-    place = devices.choose_device(device)
+    target = devices.choose_device(device)
     progress(0.1, "checking memory")
-    chosen = weights.choose_dtype(checkpoint, place, dtype, devices.free_bytes(place))
-    model = weights.read(checkpoint, place, chosen, progress)
+    chosen = weights.choose_dtype(checkpoint, target, dtype, devices.free_bytes(target))
+    model = weights.read(checkpoint, target, chosen, progress)
     progress(0.9, "preparing")
     network = cuda_graphs.fastest_network(model)
-    free_bytes = devices.free_bytes(place)
-    cache_bytes = adapter.cache_budget(network, checkpoint.properties, free_bytes, on_cpu=place.type == "cpu")
+    free_bytes = devices.free_bytes(target)
+    cache_bytes = adapter.cache_budget(network, checkpoint.properties, free_bytes, on_cpu=target.type == "cpu")
     return adapter.DiffusionGemmaAdapter(checkpoint, tokenizer, network, chosen, cache_bytes)

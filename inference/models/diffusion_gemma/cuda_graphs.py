@@ -182,9 +182,9 @@ class _CapturedShape:
         self._positions[0] = torch.arange(length, length + self._width, device=self._positions.device)
         for kind, mask in self._masks.items():
             mask.zero_()
-            seen = length - first_row(kind, length, self._network.window)
+            visible_rows = length - first_row(kind, length, self._network.window)
             start = mask.shape[3] - self._width
-            mask[..., :seen] = True
+            mask[..., :visible_rows] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
     def capture(self, recorder: CudaGraphs) -> None:

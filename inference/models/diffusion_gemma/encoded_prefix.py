@@ -112,13 +112,13 @@ class EncodedPrefix:
         self._cache.release(self._cached)
 
 
-def _append(rows: ArrayRows, buffer: Array, new: Array, at: int) -> Array:
+def _append(rows: ArrayRows, buffer: Array, new: Array, length: int) -> Array:
     """Writes `new` (1, heads, n, size) at row `at`, in a larger buffer if need be; views of the old one stay valid."""
-    end = at + new.shape[2]
+    end = length + new.shape[2]
     if buffer.shape[2] < end:
-        grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if at else end)
-        if at:
-            grown[:, :, :at] = buffer[:, :, :at]
+        grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if length else end)
+        if length:
+            grown[:, :, :length] = buffer[:, :, :length]
         buffer = grown
-    buffer[:, :, at:end] = new
+    buffer[:, :, length:end] = new
     return buffer

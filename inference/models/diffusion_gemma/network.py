@@ -107,8 +107,8 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
         """The layers of the encoder or of the decoder behind the rows of `cache`, and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer_index, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
-            seen = partial(cache.update, layer_index=layer_index)
-            hidden = _layer(layer, hidden, rotary[kind], masks[kind], seen)
+            append = partial(cache.update, layer_index=layer_index)
+            hidden = _layer(layer, hidden, rotary[kind], masks[kind], append)
         return rms_norm(stack.norm, hidden)
 
 
@@ -125,9 +125,9 @@ def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
     return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
-def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: Seen) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
-    attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, seen)
+    attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, append)
     hidden = hidden + rms_norm(layer.post_attention_layernorm, attended)
     dense = layer.mlp(rms_norm(layer.pre_feedforward_layernorm, hidden))
     routed = _routed(layer, hidden.flatten(0, 1)).view_as(hidden)
@@ -136,7 +136,7 @@ def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen
     return fed * layer.layer_scalar  # type: ignore[no-any-return]
 
 
-def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, append: Seen) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
     shape = (*normed.shape[:2], -1, attention.head_dim)
     queries = attention.q_proj(normed).view(shape)
@@ -145,7 +145,7 @@ def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | Non
     queries = rotated(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
     keys = rotated(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
     values = rms_norm(attention.v_norm, values).transpose(1, 2)
-    mixed = attend(queries, *seen(keys, values), mask, attention.scaling)
+    mixed = attend(queries, *append(keys, values), mask, attention.scaling)
     return attention.o_proj(mixed.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
 
 

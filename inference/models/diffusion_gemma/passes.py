@@ -115,8 +115,8 @@ class DiffusionNetwork(Protocol):
             return dict.fromkeys(self.layer_types)
         masks = {}
         for kind in set(self.layer_types):
-            seen = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
-            masks[kind] = seen[:, None, None]
+            visible = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
+            masks[kind] = visible[:, None, None]
         return masks
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -41,6 +41,6 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models.llama import precision, weights
 
     tokenizer = tokenizer_files.tokenizer(checkpoint)
-    place = devices.choose_device(device)
-    network, dtype_name = weights.read(checkpoint, place, precision.candidates(place, dtype), progress)
+    target = devices.choose_device(device)
+    network, dtype_name = weights.read(checkpoint, target, precision.candidates(target, dtype), progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

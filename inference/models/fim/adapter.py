@@ -51,11 +51,11 @@ class LlamaFimAdapter(FimAdapter):
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.tokens_in_vocabulary(special, checkpoint.name)
         self.why_no_fills = "" if tokens else _NO_FILLS
-        self._tokens = tokens or FimTokens("", "", "", ends=())
+        self._tokens = tokens or FimTokens("", "", "", stop_tokens=())
         self._special = special
         ends = checkpoint.config.get("eos_token_id")
         stated = (*(ends if isinstance(ends, list) else [ends]), checkpoint.properties.eos_token_id)
-        self.stop_ids = frozenset(special[name] for name in self._tokens.controls if name in special) | {
+        self.stop_ids = frozenset(special[name] for name in self._tokens.control_tokens if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated

@@ -50,7 +50,7 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
         raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
     family = fim_tokens.tokens_in_vocabulary(vocabulary)
     special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
-    special |= vocabulary.keys() & (family.controls if family else ())  # which some files call text
+    special |= vocabulary.keys() & (family.control_tokens if family else ())  # which some files call text
     own = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _USER_DEFINED} - special
     try:
         is_llama = kind == "llama"

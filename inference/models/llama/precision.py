@@ -59,26 +59,27 @@ class KernelBenchmark(msgspec.Struct, frozen=True):
     few_rows: int
 
 
-def candidates(device: torch.device, wanted: str | None) -> list[str]:
+def candidates(device: torch.device, requested: str | None) -> list[str]:
     """Only the requested format, or those to try, best first. Raises ModelError."""
     on_cpu = device.type == "cpu"
     supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
-    if wanted is not None and wanted not in supported:
+    if requested is not None and requested not in supported:
+        choices = ", ".join(supported)
         raise ModelError(
-            f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(supported)}"
+            f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}"
         )
-    if wanted or not on_cpu or linear.has_dynamic():
-        return [wanted or supported[0]]
+    if requested or not on_cpu or linear.has_dynamic():
+        return [requested or supported[0]]
     return [*speed().formats]
 
 
-def for_many_rows(device: torch.device, wanted: str | None) -> list[str]:
+def for_many_rows(device: torch.device, requested: str | None) -> list[str]:
     """The same for models whose passes have hundreds of rows. Raises ModelError.
 
     Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
     """
-    if wanted:
-        return candidates(device, wanted)
+    if requested:
+        return candidates(device, requested)
     on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.fast_bfloat16() else ["float32", EIGHT_BIT, "bfloat16"]
     return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
 
@@ -139,10 +140,10 @@ def measured(*, dynamic: bool) -> KernelBenchmark:
     kinds: dict[str, Sequence[Linear]] = {EIGHT_BIT: [Int8DynamicLinear(each) for each in packed]} if dynamic else {}
     few_rows = 0
     if not dynamic:
-        place = linear.dequant_buffer(torch.device("cpu"))
-        kernel, unpacked = ([Int8WeightOnlyLinear(each, place, few) for each in packed] for few in (max(_FEW_ROWS), 0))
+        buffer = linear.dequant_buffer(torch.device("cpu"))
+        kernel, unpacked = ([Int8WeightOnlyLinear(each, buffer, few) for each in packed] for few in (max(_FEW_ROWS), 0))
         few_rows = max(takewhile(lambda rows: _seconds(kernel, rows) < _seconds(unpacked, rows), _FEW_ROWS), default=0)
-        kinds = {EIGHT_BIT: [Int8WeightOnlyLinear(each, place, few_rows) for each in packed]}
+        kinds = {EIGHT_BIT: [Int8WeightOnlyLinear(each, buffer, few_rows) for each in packed]}
         kinds |= {name: [DenseLinear(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
     times = {name: (_seconds(each, 1), _seconds(each, _PROMPT_ROWS)) for name, each in kinds.items()}
     costs = {name: _LINE_PASSES * one_s + prompt_s for name, (one_s, prompt_s) in times.items()}

@@ -64,6 +64,6 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models.masked import adapter
 
     tokenizer = tokenizer_files.tokenizer(checkpoint)
-    place = devices.choose_device(device)
-    network, dtype_name = weights.read(checkpoint, place, precision.for_many_rows(place, dtype), progress)
+    target = devices.choose_device(device)
+    network, dtype_name = weights.read(checkpoint, target, precision.for_many_rows(target, dtype), progress)
     return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.properties, tokenizer, dtype_name)

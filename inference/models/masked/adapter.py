@@ -100,22 +100,22 @@ class SequenceCache:
     """The computations of the latest requests, for those that follow."""
 
     def __init__(self) -> None:
-        self._known: list[CachedSequence] = []
+        self._sequences: list[CachedSequence] = []
         self.row_s = math.inf
         """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
     def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
-        recent = [sequence for sequence in self._known if sequence.uses < _MAX_USES]
+        recent = [sequence for sequence in self._sequences if sequence.uses < _MAX_USES]
         best = max(recent, key=lambda sequence: sequence.shared(prefix_ids), default=None)
         return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
 
     def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
-        remaining = [cached for cached in self._known if cached is not replaced][-(_MAX_CACHED - 1) :]
-        self._known = [*remaining, sequence]
-        while len(self._known) > 1 and sum(cached.count_bytes for cached in self._known) > _MAX_CACHED_BYTES:
-            del self._known[0]
+        remaining = [cached for cached in self._sequences if cached is not replaced][-(_MAX_CACHED - 1) :]
+        self._sequences = [*remaining, sequence]
+        while len(self._sequences) > 1 and sum(cached.count_bytes for cached in self._sequences) > _MAX_CACHED_BYTES:
+            del self._sequences[0]
 
 
 @dataclass
@@ -141,8 +141,8 @@ class MaskedPrefixHandle(PrefixHandle):
         self._shifted = properties.shifted_logits
         self._prefix_ids = list(prefix_ids)
         self._memory = memory
-        self._known = memory.best(self._prefix_ids)
-        self.reused_tokens = self._known.shared(self._prefix_ids) if self._known else 0
+        self._cached = memory.best(self._prefix_ids)
+        self.reused_tokens = self._cached.shared(self._prefix_ids) if self._cached else 0
         self._own: CachedSequence | None = None
         self._canvases: _Canvases | None = None
         self._joint = min(1, len(self._prefix_ids))
@@ -182,14 +182,14 @@ class MaskedPrefixHandle(PrefixHandle):
 
     def _set_up(self, ids: Tensor, valid: Tensor | None, is_requested: Tensor) -> tuple[Tensor, Tensor]:
         """Computes unknown canvases; the hidden states and numbers of `_pass`."""
-        shown = len(ids) // 2
-        known, hidden, number = self._read(ids, valid, is_requested, shown)
+        canvas_index = len(ids) // 2
+        computed, hidden, index = self._read(ids, valid, is_requested, canvas_index)
         first = len(self._prefix_ids) - self._joint
-        prefix_rows, own = known.rows.keys_values[..., :first, :], known.rows.keys_values[..., first:, :]
+        prefix_rows, own = computed.rows.keys_values[..., :first, :], computed.rows.keys_values[..., first:, :]
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
-            return hidden, number
-        shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+            return hidden, index
+        shared = [sources(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
@@ -200,42 +200,44 @@ class MaskedPrefixHandle(PrefixHandle):
         return self._pass(self._canvases, is_requested | (table < 0))
 
     def _read(
-        self, ids: Tensor, valid: Tensor | None, is_requested: Tensor, shown: int
+        self, ids: Tensor, valid: Tensor | None, is_requested: Tensor, canvas_index: int
     ) -> tuple[CachedSequence, Tensor, Tensor]:
         """Computes the unknown part of one of the canvases with the prefix before it."""
-        (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
+        (own,) = _lists(
+            ids[canvas_index : canvas_index + 1], None if valid is None else valid[canvas_index : canvas_index + 1]
+        )
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
-        cached = self._own or self._known
-        taken = [-1] * len(whole) if cached is None else sources(cached.ids, whole)
-        table = torch.tensor(taken, device=ids.device)
+        cached = self._own or self._cached
+        source_rows = [-1] * len(whole) if cached is None else sources(cached.ids, whole)
+        table = torch.tensor(source_rows, device=ids.device)
         first = len(whole) - len(own)
-        table[first:][is_requested[shown, : len(own)]] = -1
+        table[first:][is_requested[canvas_index, : len(own)]] = -1
         rows = CanvasKvCache(self._network.empty_cache(len(whole)).keys_values)
         if cached is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
             rows = cached.rows.gather(self._network, table.clamp(min=0)[None], moved[None])
-        hidden, number = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
+        hidden, index = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
         uses = 0 if cached is None or bool((table < 0).all()) else cached.uses + (cached is not self._own)
-        known = CachedSequence(whole, rows, uses)
-        self._memory.add(known, self._own)
-        self._own = known
-        return known, hidden, torch.nn.functional.pad(number[:, first:], (0, ids.shape[1] - len(own)))
+        computed = CachedSequence(whole, rows, uses)
+        self._memory.add(computed, self._own)
+        self._own = computed
+        return computed, hidden, torch.nn.functional.pad(index[:, first:], (0, ids.shape[1] - len(own)))
 
-    def _pass(self, canvases: _Canvases, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the `wanted` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
+    def _pass(self, canvases: _Canvases, stale: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the `stale` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
         if canvases.valid is not None:
-            wanted = wanted & canvases.valid
-        counts = wanted.sum(1)
-        order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
-        spare = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
-        computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice gets the same result
+            stale = stale & canvases.valid
+        counts = stale.sum(1)
+        order = stale.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
+        is_padding = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
+        computed = torch.where(is_padding, order[:, :1], order)  # a row that is computed twice gets the same result
         rows = canvases.rows
         rows.computed = computed
         first = 0 if rows.before is None else rows.before.shape[-2]
         visible = None
         if canvases.valid is not None:
-            seen = canvases.valid.new_ones(len(wanted), first)
-            visible = torch.cat([seen, canvases.valid], 1)[:, None, None]
+            prefix_mask = canvases.valid.new_ones(len(stale), first)
+            visible = torch.cat([prefix_mask, canvases.valid], 1)[:, None, None]
         ids = canvases.ids.gather(1, computed)
         began = time.perf_counter()
         hidden = self._network.hidden(ids, first + computed, rows.append, visible, ids.shape[1])

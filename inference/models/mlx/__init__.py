@@ -17,10 +17,10 @@ def is_preferred(checkpoint: Checkpoint) -> bool:
 
 def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
-    here = require()
+    target = require()
     progress(0.05, "loading MLX")
     try:
         from inference.models.mlx import weights
     except ImportError as error:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
-    return weights.load(checkpoint, here, dtype, progress)
+    return weights.load(checkpoint, target, dtype, progress)

@@ -33,15 +33,15 @@ class MlxDevice:
     def name(self) -> str:
         return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
 
-    def dtype(self, checkpoint: Checkpoint, wanted: str | None) -> str:
+    def dtype(self, checkpoint: Checkpoint, requested: str | None) -> str:
         """The requested dtype, or the usual one. Packed weights have one. Raises ModelError."""
         packing = packing_of(checkpoint)
         able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
-        if wanted is None or wanted in able:
-            return wanted or able[0]
+        if requested is None or requested in able:
+            return requested or able[0]
         why = f", whose weights are packed in {packing.bits} bits" if packing else ""
         raise ModelError(
-            f"dtype '{wanted}' does not run on {self.name} for {checkpoint.name}{why}; choose {' or '.join(able)}"
+            f"dtype '{requested}' does not run on {self.name} for {checkpoint.name}{why}; choose {' or '.join(able)}"
         )
 
 

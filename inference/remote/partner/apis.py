@@ -163,7 +163,7 @@ class FimCompletionApi(CompletionApi):
         super().__init__(model, rich=rich)
         self.kind = kind
         self._tokens = fim_tokens.tokens_for_kind(kind, model)
-        self.control_tokens = self._tokens.controls
+        self.control_tokens = self._tokens.control_tokens
         self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
 
     def body(self, question: InfillQuery) -> dict[str, Any]:

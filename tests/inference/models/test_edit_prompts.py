@@ -35,7 +35,9 @@ def test_prompts_are_those_recorded(model: str) -> None:
             for at in scenario.cursors
             for cursor in (at, at + 1)  # Sweep's client counted on past the end of a line
         )
-        assert any(prompt and (prompt.text, list(prompt.ends)) == (one["prompt"], one["stop"]) for prompt in asked)
+        assert any(
+            prompt and (prompt.text, list(prompt.stop_strings)) == (one["prompt"], one["stop"]) for prompt in asked
+        )
 
 
 TEXT = "".join(f"line{n} = {n}\n" for n in range(60))
@@ -47,14 +49,14 @@ def test_an_answer_changes_the_lines_around_the_cursor(model: str) -> None:
     assert kind is not None
     for text in (TEXT, TEXT.replace("\n", "\r\n"), TEXT.rstrip("\n")):
         prompt = prompt_for(kind, request(text, text.index("line30"), Hunk(3, "a = 1\n", "line3 = 3\n")))
-        assert prompt is not None and text[prompt.start :].startswith(prompt.now)
-        assert "line30" in prompt.now and prompt.now.count("\n") in (31, 41)
-        plain = prompt.now.replace("\r\n", "\n").removeprefix(prompt.written)
-        assert prompt.rewritten(plain) == prompt.now
-        assert prompt.rewritten(plain.replace("line31 = 31", "line31 = 0") + prompt.ends[0] + "more") == (
-            prompt.now.replace("line31 = 31", "line31 = 0")
+        assert prompt is not None and text[prompt.start :].startswith(prompt.current)
+        assert "line30" in prompt.current and prompt.current.count("\n") in (31, 41)
+        plain = prompt.current.replace("\r\n", "\n").removeprefix(prompt.forced)
+        assert prompt.rewritten(plain) == prompt.current
+        assert prompt.rewritten(plain.replace("line31 = 31", "line31 = 0") + prompt.stop_strings[0] + "more") == (
+            prompt.current.replace("line31 = 31", "line31 = 0")
         )
-        assert prompt.rewritten(" \n") == prompt.now
+        assert prompt.rewritten(" \n") == prompt.current
 
 
 def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, float]]:
@@ -90,7 +92,7 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     prompt = prompt_for(kind, request(TEXT, TEXT.index("line30")))
     assert prompt is not None
     answer = pieces(prompt.draft.rstrip("\n"), "line31", ("line9", 0.3))
-    assert prompt.confidence([*answer, (prompt.ends[0].encode(), 1.0)]) == pytest.approx(0.3)
+    assert prompt.confidence([*answer, (prompt.stop_strings[0].encode(), 1.0)]) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ PROMPTS = {
 
 @pytest.mark.parametrize("kind", TABLE)
 async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
-    end = TABLE[kind].ends[0]
+    end = TABLE[kind].stop_tokens[0]
     async with partner_server(kinds=("fim",), answer=lambda _: f"{ANSWER}{end}more", name="m") as server:
         async with partner_at(server.url, kind) as partner:
             _, candidates, _ = await answered(partner, one_hole(single_line=False))
@@ -33,7 +33,7 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
         (asked,) = server.fills
         assert asked.body["prompt"] == PROMPTS[kind].format(p=BEFORE, s=AFTER)
         assert (asked.prefix, asked.suffix) == (BEFORE, AFTER)
-        assert set(TABLE[kind].ends) <= set(asked.body["stop"])
+        assert set(TABLE[kind].stop_tokens) <= set(asked.body["stop"])
 
 
 async def test_a_servers_prompt_begins_with_the_files_name() -> None:
@@ -71,7 +71,7 @@ def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
 
 @pytest.mark.parametrize("token", ["<|fim_middle|>", "<|endoftext|>", "<|file_sep|>"])
 def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
-    prefix, suffix = Windows().crop(f"a{token}b", f"c{token}d", 64, TABLE["qwen2.5-coder"].controls)
+    prefix, suffix = Windows().crop(f"a{token}b", f"c{token}d", 64, TABLE["qwen2.5-coder"].control_tokens)
     assert (prefix, suffix) == ("b", "c")
 
 
