@@ -109,7 +109,7 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
 def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
-    answer = post_to_llama(url, "infill", task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
+    answer = post_to_llama(url, task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
     return TaskResult.from_fill(task, str(answer["content"]), began)
 
 

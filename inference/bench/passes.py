@@ -141,7 +141,7 @@ def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
     """What a server says of its times. Raises BenchError."""
     began = time.perf_counter()
     body = task.for_llama(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True}
-    timings = post_to_llama(url, "infill", body, _TIMEOUT_S).get("timings")
+    timings = post_to_llama(url, body, _TIMEOUT_S).get("timings")
     seconds = time.perf_counter() - began
     if timings is None:
         raise BenchError(f"{url} tells no timings, as llama.cpp does")

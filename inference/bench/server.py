@@ -135,7 +135,7 @@ class EchoEngine:
         yield Candidate(request.id, texts, confidence=1.0)
         yield Done(request.id)
 
-    def prepare(self) -> bool:
+    def run_idle_task(self) -> bool:
         return False
 
 

@@ -84,9 +84,9 @@ def llama_server(program: Sequence[str], model: str, log: Path, threads: int) ->
     return ServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
 
 
-def post_to_llama(url: str, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """The answer of llama.cpp's server. Raises httpx2.HTTPError."""
-    answer = httpx2.post(f"{url.rstrip('/')}/{path}", json=body, timeout=timeout_s, trust_env=False)
+def post_to_llama(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """The answer of llama.cpp's `/infill`. Raises httpx2.HTTPError."""
+    answer = httpx2.post(f"{url.rstrip('/')}/infill", json=body, timeout=timeout_s, trust_env=False)
     return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 

@@ -62,7 +62,7 @@ class Engine:
 
     @property
     def prefills_next(self) -> bool:
-        """Whether `prepare` prefills next."""
+        """Whether `run_idle_task` prefills next."""
         return self.loaded.family.prefills_next
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
@@ -87,15 +87,15 @@ class Engine:
             edit_model.warm_up(self.loaded, self.edits)
             return
         self._fill(InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1))
-        if not self.prepare():
+        if not self.run_idle_task():
             return
         for request in usual_requests():
             self._fill(request)
-        while self.prepare():
+        while self.run_idle_task():
             pass
 
-    def prepare(self) -> bool:
-        """Does one piece of what later requests can use; returns whether there may be more."""
+    def run_idle_task(self) -> bool:
+        """See `ModelAdapter`."""
         return self.loaded.family.run_idle_task()
 
     def _fill(self, request: InfillRequest) -> None:

@@ -162,17 +162,17 @@ class EngineThread:
                 if work := cancelled or self._schedule.next():
                     return work
                 is_idle = engine.prefills_next or not self._changed.wait(pause_s)
-            if is_idle and self._prepare(engine):  # not under the lock
+            if is_idle and self._run_idle_task(engine):  # not under the lock
                 pause_s = _NEXT_PAUSE_S
             elif is_idle:
                 pause_s = None
                 return_memory()
 
-    def _prepare(self, engine: "Engine") -> bool:
-        """Whether there may be more to prepare. Raises DeviceLostError."""
+    def _run_idle_task(self, engine: "Engine") -> bool:
+        """Whether there may be more of it. Raises DeviceLostError."""
         try:
             with _core_to_spare():
-                return engine.prepare()
+                return engine.run_idle_task()
         except Exception as error:
             _check_device(error)
             log.error("nothing is prepared for later requests: %s", describe(error))

@@ -89,7 +89,7 @@ class Job:
     typed: dict[int, str] = field(default_factory=dict)
     """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when more is typed. For the infiller, which may also set it when there is something to report or redo."""
+    """Wakes the backend: set when the user types, or by the backend itself when it has something to report or redo."""
     turn: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is a model and a place."""
     task: "asyncio.Task[Done | Failed] | None" = None

@@ -195,7 +195,7 @@ class WorkerService:
         self._loop.call_later(FINISH_S, self.ended.set)
 
     def give_way(self, to: Path) -> None:
-        """The model that we chose has a worker, which listens at `to`: ends as if asked to."""
+        """Shuts down in favour of the worker listening at `to`, which already serves the model we chose."""
         self.gave_way_to = to
         if self._state.state is not WorkerState.STOPPING:
             self.shut_down()

@@ -158,7 +158,7 @@ def _is_still(file: os.stat_result | None, path: Path) -> bool:
 
 
 def is_taken(path: Path, ours: Path) -> bool:
-    """Whether another worker has this socket; if not, it leads to `ours` from now on, if that is possible."""
+    """Returns True if another worker owns this socket. Otherwise links it to `ours` where the platform allows."""
     socket = WorkerSocket(path, "unix")
     try:
         if not socket._locked():

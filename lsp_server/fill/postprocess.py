@@ -477,9 +477,8 @@ class FillPostprocessor:
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
     def _mend_end(self, hole: HoleSurroundings, fill: str) -> str:
-        """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where
-        only that makes the parse sound: a comma between items, a bracket or a colon before a block, no semicolon inside
-        an expression. The errors of unfinished code tell nothing.
+        """Adds or removes one final token (comma, bracket, colon, semicolon) if only that makes the code parse with
+        the lines below. The errors of unfinished code tell nothing.
         """
         if hole.stays_in_literal(fill) or not is_blank(hole.line_suffix) or hole.is_last:
             return fill

@@ -151,8 +151,8 @@ class Session:
             task.cancel()
 
     def mark_desynced(self, *uris: str) -> None:
-        """Edits could not be read, so our texts no longer match the editor's: these documents get no more fills. One
-        that was lost before stays lost.
+        """Marks documents as out of sync after edits we could not read: they get no more fills. One that was lost
+        before stays lost.
         """
         opened = [uri for uri in uris if uri in self.documents]
         for uri in uris:

@@ -42,7 +42,7 @@ from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnre
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
 HEARTBEAT_S = 2.0
-"""How often to ask a worker that somebody waits for for a sign of life."""
+"""Heartbeat interval while a request is pending."""
 LATE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
 RESPONSE_S = 3.0

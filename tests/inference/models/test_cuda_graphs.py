@@ -173,7 +173,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
     for lines in (0, 60):  # a token for each byte: longer ones are no usual prefixes
         for request in usual_requests():
             assert list(engine.infill(in_place_of(request, lines)))
-    assert not engine.prepare(), "there was a shape that had not been recorded"
+    assert not engine.run_idle_task(), "there was a shape that had not been recorded"
     assert len(recorder.recorded) == recorded
 
 

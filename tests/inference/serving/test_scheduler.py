@@ -170,7 +170,7 @@ class ScriptedEngine:
     def next_edits(self, request: NextEditRequest, *, deadline: Deadline | None = None) -> Iterator[NextEdits | Done]:
         yield Done(request.id)
 
-    def prepare(self) -> bool:
+    def run_idle_task(self) -> bool:
         self.has_prepared.set()
         raise MemoryError
 

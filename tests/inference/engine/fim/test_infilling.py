@@ -254,7 +254,7 @@ def test_the_rest_of_the_file_is_read_ahead_while_idle(middle: Engine) -> None:
     slow_fill(middle, near, line(), "\n" + "".join(lines[30:]))
     typed = near + "1\n" + far[len("".join(lines[:30])) :]
     slow_fill(middle, near + "1", line(), "\n" + "".join(lines[30:]))
-    while middle.prepare():
+    while middle.run_idle_task():
         pass
     answer = slow_fill(middle, typed, line(), "\n" + "".join(lines[90:])).done.stats
     assert answer.prefix_tokens > 500
@@ -267,7 +267,7 @@ def test_a_prompt_is_prefilled_ahead_and_nothing_written(middle: Engine) -> None
     assert [type(event) for event in ahead] == [Done] and middle.prefills_next
     hits = middle.ahead_hits
     while middle.prefills_next:
-        middle.prepare()
+        middle.run_idle_task()
     stats = fill(middle, before + "7", line(), AFTER, quick=True).done.stats
     assert stats.prefix_tokens > 500 and stats.prefix_tokens - stats.reused_tokens < 20
     assert middle.ahead_hits == hits + 1
