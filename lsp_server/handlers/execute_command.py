@@ -74,10 +74,14 @@ async def _restart_worker(session: Session) -> CommandAnswer:
     try:
         if session.partner is not None:
             await session.partner.restart(load=False)  # so that the next one rereads the token
-        await session.worker.restart()
+        others = await session.worker.restart()
     except WorkerError as failure:
         return command_answer(applied=False, reason=str(failure))
-    return command_answer(applied=True)
+    if not others:
+        return command_answer(applied=True)
+    reason = f"other clients that used the worker ({others}) get the new one with their next request"
+    session.editor.show(reason, types.MessageType.Info)
+    return command_answer(applied=True, reason=reason)
 
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:

@@ -98,16 +98,20 @@ class WorkerConnection:
         """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
         self._warming = asyncio.create_task(self._start())
 
-    async def restart(self, *, load: bool = True) -> None:
+    async def restart(self, *, load: bool = True) -> int:
         """Ends the worker once it has finished its requests, and loads another, or leaves that to the next request.
-        Raises WorkerError if the old one does not end in time, or the new one fails.
+        Returns how many other clients the old one had: their next requests go to the new one. Raises WorkerError if the
+        old one does not end in time, or the new one fails.
         """
+        others = 0
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             if self._warming is not None:
                 self._warming.cancel()
             try:
                 async with asyncio.timeout(END_S):
-                    await self.client.shut_down()
+                    if status := await self.client.status():
+                        others = status.clients - 1
+                        await self.client.shut_down()
             except TimeoutError:
                 raise WorkerError(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
             except WorkerError as failure:
@@ -117,6 +121,7 @@ class WorkerConnection:
             await old.close()
             if load:
                 await self.client.load()
+        return others
 
     async def refresh(self) -> None:
         """Asks a running worker for its status; neither starts one nor waits for a hung one."""

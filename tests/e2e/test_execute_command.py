@@ -163,3 +163,20 @@ async def test_started_anew_twice_at_once_there_is_one_new_worker() -> None:
         assert (now["pid"] != before, now["state"], now["clients"]) == (True, "ready", 1)
         assert not is_alive(before)
         await user.surely_fill("fillHole", (2, 12))
+
+
+async def test_a_restart_tells_of_others_and_fails_none_of_them() -> None:
+    async with alone() as client:
+        other = await RawClient.start(client.runtime, PATIENT)
+        user, theirs = User(client, CODE), User(other, CODE)
+        await asyncio.gather(user.surely_fill("fillHole", (1, 15)), theirs.surely_fill("fillHole", (1, 15)))
+        restart, _ = await asyncio.gather(client.command("restartWorker"), theirs.surely_fill("fillFunction", (0, 2)))
+        assert restart == {
+            "applied": True,
+            "reason": "other clients that used the worker (1) get the new one with their next request",
+        }
+        assert [restart["reason"] in message for message in client.shown] == [True]
+        await theirs.surely_fill("fillHole", (12, 12))
+        assert (await other.status())["pid"] == (await client.status())["pid"]
+        assert other.shown == []
+        await other.quit()

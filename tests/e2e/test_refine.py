@@ -218,7 +218,7 @@ async def test_restart_rereads_the_token(start: Start, monkeypatch: pytest.Monke
         partner.token = "hush-new"
         user = Refiner(user.client, DOCUMENT)
         assert "the partner did not answer" in await not_refined(user)
-        assert await user.client.command("restartWorker") == {"applied": True, "reason": None}
+        assert (await user.client.command("restartWorker"))["applied"] is True
         assert (await user.refined((await user.draft())[1]))["applied"] is True
 
 
