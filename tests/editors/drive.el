@@ -1,7 +1,7 @@
 ;;; drive.el --- what the tests do in Emacs  -*- lexical-binding: t -*-
 
 ;; A line of JSON on standard output for each thing asked for: `infill-test-complete', `infill-test-fill-file',
-;; `infill-test-snooze'.  `infill-test-lsp' is for a test that presses keys.
+;; `infill-test-fill-file-by-mode', `infill-test-snooze'.  `infill-test-lsp' is for a test that presses keys.
 
 (setq native-comp-enable-subr-trampolines nil) ; lsp-mode would have one compiled, and the unpacked Emacs cannot
 (require 'eglot)
@@ -10,7 +10,6 @@
 (defun infill-test-open (file)
   "Visit FILE, with its server connected and the model loaded."
   (find-file file)
-  (python-mode)
   (apply #'eglot--connect (eglot--guess-contact))
   (eglot--maybe-activate-editing-mode)
   (while (not (member (plist-get (jsonrpc-request (eglot-current-server) :infill/status nil) :state) '("ready" "busy")))
@@ -48,7 +47,15 @@
          (found (seq-find (lambda (action) (string-suffix-p "fillFile" (plist-get action :kind)))
                           (mapcar (lambda (action) (if (stringp (car-safe action)) (cdr action) action)) actions))))
     (when found (eglot-execute (eglot-current-server) found))
-    (infill-test-say :title (plist-get found :title))))
+    (infill-test-say :title (plist-get found :title) :id (plist-get (eglot--TextDocumentItem) :languageId)
+                     :grammar (plist-get (jsonrpc-request (eglot-current-server) :infill/status
+                                                          (list :textDocument (eglot--TextDocumentIdentifier)))
+                                         :grammar))))
+
+(defun infill-test-fill-file-by-mode (file)
+  "As `infill-test-fill-file', where eglot makes the language id of FILE from its mode."
+  (push (cons '(js-mode js-json-mode conf-toml-mode) infill-command) eglot-server-programs)
+  (infill-test-fill-file file))
 
 (defvar lsp-enable-snippet)
 (defvar lsp-inline-completion--items)

@@ -35,6 +35,23 @@ def test_filling_all_holes_changes_the_holes_and_nothing_else(project: Path, net
     assert_only_holes_changed(HOLES, found["text"])
 
 
+@pytest.mark.parametrize(
+    ("name", "language_id", "text"),
+    [
+        ("main.js", "js", "let area = ???;\nlet half = ???;\n"),
+        ("main.json", "js-json", '{"area": ???, "half": ???}\n'),
+        ("main.toml", "conf-toml", "area = ???\nhalf = ???\n"),
+    ],
+)
+def test_the_language_id_that_eglot_makes_of_a_mode_is_known(
+    project: Path, network: PrivateNetwork | None, name: str, language_id: str, text: str
+) -> None:
+    found = emacs("infill-test-fill-file-by-mode", text, project, network, name)
+    assert found["id"] == language_id
+    assert found["grammar"] is True
+    assert "2 holes" in found["title"]
+
+
 def test_it_compiles_without_a_warning(project: Path) -> None:
     copy = project / "infill.el"
     copy.write_text(CONFIGURATION.read_text())
@@ -63,6 +80,7 @@ def test_lsp_mode_shows_ghost_text_that_tab_takes(
         line = next(line for line in range(2, 23, 4) if shows_ghost_text(terminal, line))
         terminal.press("Tab", "C-x", "C-s")
         text: str = until(lambda: (found := file.read_text()) != LINES and found, "the text is saved")
+        assert not terminal.is_on_screen("*Warnings*")
     finally:
         terminal.close()
     before, after = LINES.splitlines(), text.splitlines()
@@ -103,9 +121,11 @@ def batch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment(folder), cwd=folder)
 
 
-def emacs(function: str, text: str, folder: Path, network: PrivateNetwork | None) -> dict[str, Any]:
+def emacs(
+    function: str, text: str, folder: Path, network: PrivateNetwork | None, name: str = "main.py"
+) -> dict[str, Any]:
     require("emacs")
-    file = folder / "main.py"
+    file = folder / name
     file.write_text(text)
     words = [program("emacs") or "emacs", "--batch", "-Q", "-l", str(CONFIGURATION), "-l", str(DRIVER)]
     words += ["--eval", f"({function} {json.dumps(str(file))})"]
@@ -115,5 +135,6 @@ def emacs(function: str, text: str, folder: Path, network: PrivateNetwork | None
     done = subprocess.run(command, capture_output=True, text=True, check=False, **place)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, done.stderr
+    assert "unknown notification" not in done.stderr.lower()
     assert lines, done.stderr
     return json.loads(lines[-1])

@@ -206,3 +206,15 @@ def test_a_snooze_ends_early(plugin: Neovim) -> None:
     plugin.type(":Infill resume<CR>")
     until(lambda: "snoozed" not in plugin.lua("return require('infill').status()"), "it is not snoozed")
     typist.suggested()
+
+
+@pytest.mark.parametrize("command", ["fill", "function", "file"])
+def test_commands_fill_during_a_snooze(plugin: Neovim, command: str) -> None:
+    plugin.type(":Infill snooze<CR>")
+    until(lambda: plugin.lua("return require('infill').status()") == "infill: snoozed 10 min", "it is snoozed")
+    text = TEXT.format(number=0)
+    plugin.rpc.current.buffer[:] = f"{text}???".split("\n")
+    plugin.type(f"G$:Infill {command}<CR>")
+    until(lambda: plugin.text == f"{text}{GHOST}\n", "the hole is filled")
+    assert "snoozed" in plugin.lua("return require('infill').status()")
+    plugin.rpc.command("messages clear")  # what Neovim says of each edit
