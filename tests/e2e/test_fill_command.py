@@ -21,7 +21,7 @@ from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import CLI, PATIENCE_S, Finished, RawClient, infill_ls, is_idle
 
-SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
+SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nname = ???\n"
 FILL = [*CLI, "fill"]
 NUMBERS = ("--candidates", "--deadline-ms", "--steps")
 MAKES_DO = (
@@ -106,7 +106,7 @@ def test_closed_stdin_and_full_disk_are_one_line_each(file: Path) -> None:
 def test_as_json_it_prints_one_object_that_agrees_with_itself(file: Path) -> None:
     answer = json.loads(fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1).stdout)
     assert set(answer) == {"model", "device", "holes", "candidates", "ms", "result"}
-    assert [(hole["line"], hole["column"]) for hole in answer["holes"]] == [(5, 12), (8, 12)]
+    assert [(hole["line"], hole["column"]) for hole in answer["holes"]] == [(5, 12), (8, 8)]
     assert 1 <= len(answer["candidates"]) <= 3
     assert set(answer["candidates"][0]) == {"texts", "score", "steps", "tokens"}
     texts = [hole["text"] for hole in answer["holes"]]
