@@ -99,7 +99,9 @@ export class Inline implements vscode.Disposable {
 
   dispose(): void {
     clearTimeout(this.resting);
-    this.listeners.forEach((listener) => listener.dispose());
+    for (const listener of this.listeners) {
+      listener.dispose();
+    }
   }
 
   /** The server reads the place where the cursor rests before anything is typed there. */
