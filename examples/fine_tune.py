@@ -29,7 +29,7 @@ from inference.models.infill_config import NoiseKind
 from lsp_server.holes import body_around, hole_at_cursor, statement_around
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import language_of, table_of
+from lsp_server.syntax.languages import language_id_of_path, table_of
 from lsp_server.syntax.parsing import Source
 
 MAX_FILE_BYTES = 200_000
@@ -56,7 +56,7 @@ class Example(NamedTuple):
 
 def holes_of(path: Path, rng: random.Random) -> Iterator[Hole]:
     """The rest of a line behind some cursors, as infill-ls asks for it, and whole statements and bodies."""
-    text, language = path.read_text(encoding="utf-8"), language_of(path.name)
+    text, language = path.read_text(encoding="utf-8"), language_id_of_path(path.name)
     for _ in range(HOLES_PER_FILE if text.strip() else 0):
         offset = rng.randrange(len(text))
         if rng.random() < 0.6:
@@ -85,7 +85,7 @@ def files_in(folder: Path) -> list[Path]:
         and not path.is_symlink()
         and not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
         and not is_secret(str(path), Settings())
-        and table_of(language_of(path.name)).grammar
+        and table_of(language_id_of_path(path.name)).grammar
         and path.stat().st_size <= MAX_FILE_BYTES
     ]
     return files or sys.exit(f"{folder} has no code in a language that infill-ls knows")

@@ -63,7 +63,7 @@ def candidates(device: torch.device, named: str | None) -> list[str]:
         raise ModelError(f"dtype '{named}' is unknown; choose one of {', '.join(DTYPES)}")
     if named == FOUR_BIT and FOUR_BIT not in usual:
         raise ModelError(f"dtype '{named}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
-    if named == FOUR_BIT and not has_four_bit():
+    if named == FOUR_BIT and not has_bitsandbytes():
         raise ModelError(f"dtype '{named}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
     return [named]
 
@@ -95,7 +95,7 @@ def reads_bytes_per_s() -> float:
     return fastest
 
 
-def has_four_bit() -> bool:
+def has_bitsandbytes() -> bool:
     return find_spec("bitsandbytes") is not None
 
 
@@ -136,7 +136,7 @@ def choose_fitting_dtype(
     """The first dtype that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
     needs = {dtype: needed_bytes(weight_bytes(dtype)) for dtype in dtypes}
     small = [dtype for dtype, needed in needs.items() if needed <= free]
-    able = [dtype for dtype in small if dtype != FOUR_BIT or has_four_bit()]
+    able = [dtype for dtype in small if dtype != FOUR_BIT or has_bitsandbytes()]
     if able:
         return able[0]
     needed = " or ".join(f"{count / 1e9:.1f} GB in {dtype}" for dtype, count in needs.items())

@@ -55,7 +55,7 @@ class PullRecord(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Target:
+class PullTarget:
     """What to pull: our name for it, its id on the hub, the folder for it, its entry, and the only file, if pinned."""
 
     name: str
@@ -65,7 +65,7 @@ class Target:
     pinned: PullRecord | None
 
 
-def target(model: str) -> Target:
+def pull_target(model: str) -> PullTarget:
     """The same for a model of the catalogue, or for a hub id such as owner/name."""
     from huggingface_hub import constants  # where the user's other models are, too
 
@@ -75,18 +75,18 @@ def target(model: str) -> Target:
     if entry and entry.file:
         files = {entry.file.name: FileRecord(entry.file.bytes_, entry.file.sha256)}
         pinned = PullRecord(repo, entry.file.revision, entry.licence, files)
-    return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
+    return PullTarget(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
 
 
 def find_model(model: str) -> Path | None:
     """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
-    of = target(model)
+    of = pull_target(model)
     record = read_record(of.folder, of.repo)
     is_begun = record.complete if record else bool(of.pinned) or (of.folder / CONFIG).is_file()
     return of.folder if is_begun and not _find_wrong_file(of, record) else _find_in_cache(of)
 
 
-def _find_wrong_file(of: Target, record: PullRecord | None) -> Path | None:
+def _find_wrong_file(of: PullTarget, record: PullRecord | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
     expected = record or of.pinned  # the record may be of an earlier release, which pinned another revision
     files = expected.files if expected else {}
@@ -115,7 +115,7 @@ def require(model: str) -> Path:
     """The same. Raises ModelError, which says how to get it."""
     if path := find_model(model):
         return path
-    of = target(model)
+    of = pull_target(model)
     state = _state(of) or "not on this machine"
     costs = f" ({of.entry.download_bytes / 1e9:.1f} GB, licence: {of.entry.licence})" if of.entry else ""
     raise ModelError(
@@ -127,13 +127,13 @@ def require(model: str) -> Path:
 def pull_problem(entry: CatalogueEntry) -> str:
     """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
     try:
-        state = "" if is_pulled(entry) else _state(target(entry.name))
+        state = "" if is_pulled(entry) else _state(pull_target(entry.name))
     except ModelError as error:
         return str(error)
     return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
 
 
-def _state(of: Target) -> str:
+def _state(of: PullTarget) -> str:
     """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
     record = read_record(of.folder, of.repo)
     wrong = _find_wrong_file(of, record)
@@ -170,7 +170,7 @@ def is_wanted(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
-def _find_in_cache(of: Target) -> Path | None:
+def _find_in_cache(of: PullTarget) -> Path | None:
     """The pinned file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

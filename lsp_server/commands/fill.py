@@ -16,7 +16,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
     add_shape_arguments,
-    add_trust_argument,
+    add_trust_workspace_argument,
     flag_settings,
     whole_number,
 )
@@ -35,7 +35,7 @@ from lsp_server.fill.postprocess import count_unfilled, current_texts
 from lsp_server.settings.configuration import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.settings.worker_options import worker_options
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import StillLoadingError
 
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="random seed of a diffusion model; other models ignore it",
     )
     add_model_arguments(parser)
-    add_trust_argument(parser)
+    add_trust_workspace_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -129,7 +129,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     Raises BadInputError for a bad argument, and if the file, or the target of a link on its path, may not be read.
     """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
-    language = language_of(str(path))
+    language = language_id_of_path(str(path))
     names = names_of(path)
     configuration = Configuration(flag_settings(args), os.environ, names=names)
     for problem in configuration.problems:

@@ -17,7 +17,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
     add_shape_arguments,
-    add_trust_argument,
+    add_trust_workspace_argument,
 )
 from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
 from lsp_server.documents.change import minimal_change
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shape_arguments(parser)
     add_model_arguments(parser)
-    add_trust_argument(parser)
+    add_trust_workspace_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from inference.remote import server_token
 from inference.remote.access import Access
 from inference.remote.address import ENDPOINT
 from inference.terminal import LogFormatter, say
-from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, flag_settings, settings_of
+from lsp_server.commands.arguments import add_model_arguments, add_trust_workspace_argument, flag_settings, settings_of
 from lsp_server.lsp import transports
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let web pages of this origin use --ws or --http",
     )
     add_model_arguments(parser)
-    add_trust_argument(parser)
+    add_trust_workspace_argument(parser)
     parser.add_argument(
         "--log-level", default="warning", choices=_LEVELS, help="level of the log on stderr (default: %(default)s)"
     )

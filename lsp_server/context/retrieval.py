@@ -22,7 +22,7 @@ from lsp_server.documents.uris import local_path
 from lsp_server.settings.blocking_io import in_thread
 from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.imports import imports_of
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import parse, well_formed
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class ContextQuery:
             real = Path(os.path.realpath(path, strict=True))
             folder = self.folder_of(real)
             if folder is not None and not _NOT_OURS & set(real.parts[len(folder.parts) :]):
-                languages = {language_of(str(path)), language_id}
+                languages = {language_id_of_path(str(path)), language_id}
                 return None if any(self.unreadable_reason(path, language) for language in languages) else real
         return None
 

@@ -21,7 +21,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class Finding:
     """The subject of a check, the finding, and the remedy if something is wrong."""
 
     name: str
@@ -30,7 +30,7 @@ class Check:
     advice: str = ""
 
     @classmethod
-    def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Check":
+    def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Finding":
         """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
         finding, _, advice = message.partition("; ")
         return cls(name, verdict, finding, advice or otherwise)

@@ -23,7 +23,7 @@ from lsp_server.fill.pipeline import FillBudget
 from lsp_server.holes import Span, hole_at_cursor
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.lines import is_alone
 
 MAX_TOKENS = 1_024
@@ -310,7 +310,7 @@ def fim_input_of(request: CompletionRequest, settings: Settings) -> FimInput:
 def document_of(fim_input: FimInput) -> Document:
     """The text as an editor would have it open; of no language, and thus without a tree, if the file has no name."""
     uri = f"file:///{quote(fim_input.path.lstrip('/'))}" if fim_input.path else ""
-    return Document(uri, language_of(fim_input.path), 0, fim_input.prefix + fim_input.suffix)
+    return Document(uri, language_id_of_path(fim_input.path), 0, fim_input.prefix + fim_input.suffix)
 
 
 def hole_of(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> Span:

@@ -21,7 +21,7 @@ from lsp_server.documents.uris import comparable_path, names_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, matches, secret_reason
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.syntax.languages import language_of, resolve_language_id
+from lsp_server.syntax.languages import language_id_of_path, resolve_language_id
 
 NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
@@ -329,7 +329,7 @@ class Configuration:
 
 def _languages(language_id: str, name: str, *, is_link: bool) -> set[str]:
     """The ids of the language of a file that an editor calls so; of a link's target also the one of its name."""
-    return {language_id, resolve_language_id(language_id, name), language_of(name) if is_link else language_id}
+    return {language_id, resolve_language_id(language_id, name), language_id_of_path(name) if is_link else language_id}
 
 
 def _disabled(settings: Settings) -> set[str]:

@@ -129,6 +129,6 @@ def _pulled_to(path: Path) -> str:
     """The model of the catalogue that a pull puts at this path; "" if there is none."""
     for folder in (path, path.parent):
         entry = catalogue.find(folder.name)
-        if entry and folder == model_store.target(entry.name).folder.resolve():
+        if entry and folder == model_store.pull_target(entry.name).folder.resolve():
             return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
     return ""

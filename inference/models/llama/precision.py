@@ -46,7 +46,7 @@ _WORTH_MEMORY = 0.75
 """A format that takes two or four times the memory of 8 bits must cost at most this share of their time."""
 
 
-class KernelBenchmark(msgspec.Struct, frozen=True):
+class KernelTimes(msgspec.Struct, frozen=True):
     """The measurement: the formats, fastest first.
 
     Of the fastest: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
@@ -105,13 +105,13 @@ def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Tim
 
 
 @cache
-def speed() -> KernelBenchmark:
+def speed() -> KernelTimes:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     way = "fbgemm" if linear.has_dynamic() else "weights alone"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
-    cached = machine_cache.read("speed", KernelBenchmark)
+    cached = machine_cache.read("speed", KernelTimes)
     benchmark = cached.get(key)
     if benchmark is None or not _makes_sense(benchmark):
         threads = torch.get_num_threads()
@@ -124,7 +124,7 @@ def speed() -> KernelBenchmark:
     return benchmark
 
 
-def _makes_sense(benchmark: KernelBenchmark) -> bool:
+def _makes_sense(benchmark: KernelTimes) -> bool:
     """Whether a kept measurement can be one."""
     formats = {*benchmark.formats}
     is_known = EIGHT_BIT in formats and formats <= {*_ON_CPU} and benchmark.few_rows in (0, *_FEW_ROWS)
@@ -132,7 +132,7 @@ def _makes_sense(benchmark: KernelBenchmark) -> bool:
 
 
 @torch.inference_mode()
-def measured(*, dynamic: bool) -> KernelBenchmark:
+def measured(*, dynamic: bool) -> KernelTimes:
     """Measures now, in this thread; `dynamic`: the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
@@ -150,7 +150,7 @@ def measured(*, dynamic: bool) -> KernelBenchmark:
     costs[EIGHT_BIT] *= _WORTH_MEMORY
     formats = tuple(sorted(costs, key=lambda name: costs[name]))
     one_ns, prompt_ns = (seconds * 1e9 / prod(_SHAPE) for seconds in times[formats[0]])
-    return KernelBenchmark(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
+    return KernelTimes(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
 
 
 def _seconds(measured: Sequence[Linear], rows: int) -> float:

@@ -31,7 +31,7 @@ __all__ = [
     "LanguageTable",
     "grammar_of",
     "is_language_known",
-    "language_of",
+    "language_id_of_path",
     "name_comment",
     "resolve_language_id",
     "table_of",
@@ -85,7 +85,7 @@ def table_of(language_id: str) -> LanguageTable:
     return _BY_ID.get(language_id, PLAIN)
 
 
-def language_of(path: str) -> str:
+def language_id_of_path(path: str) -> str:
     """The language id of a file, by its name alone; empty for an unknown one."""
     name = PurePath(path)
     return _BY_EXTENSION.get(name.suffix.lower()) or _BY_NAME.get(name.name, "")
@@ -124,7 +124,7 @@ def name_comment(language_id: str, name: str) -> str:
     ):
         return ""
     label = "".join(character for character in name[-_MAX_NAME_CHARS:] if character.isprintable())
-    if language_of(name) not in table.ids and (table is not PLAIN or "." not in name):
+    if language_id_of_path(name) not in table.ids and (table is not PLAIN or "." not in name):
         label = f"{label} ({language_id})".lstrip()
     if table.line_comment or table.block_comments:
         start, end = (table.line_comment, "") if table.line_comment else table.block_comments[0]
@@ -149,7 +149,9 @@ def resolve_language_id(language_id: str, path: str) -> str:
     name = _EMACS_MODE.sub("", re.sub(r"[\s_]+", "-", language_id.strip().lower()), count=1)
     names = (name, *reversed(name.split(".")))
     by_id = next((id_ for id_ in names if id_ in _BY_ID), "")
-    return by_id or language_of(path) or next((_BY_ALIAS[id_] for id_ in names if id_ in _BY_ALIAS), language_id)
+    return (
+        by_id or language_id_of_path(path) or next((_BY_ALIAS[id_] for id_ in names if id_ in _BY_ALIAS), language_id)
+    )
 
 
 def grammar_of(language_id: str) -> Language | None:

@@ -18,7 +18,7 @@ from lsp_server.context.retrieval import (
     within,
 )
 from lsp_server.settings.configuration import Configuration
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 
 PATIENT_MS = 60_000
 OTHERS = "def parse_invoice(invoice, currency):\n    total = invoice.total\n    return convert(total, currency)\n"
@@ -57,7 +57,7 @@ class Workspace:
         )
 
     def buffer(self, name: str, text: str) -> Buffer:
-        return Buffer(self.root / name, language_of(name), 1, text)
+        return Buffer(self.root / name, language_id_of_path(name), 1, text)
 
     def shown(self, name: str, text: str, *others: Buffer, line: int = 0) -> dict[str, str]:
         """The pieces by their paths, of files with one piece each."""

@@ -11,7 +11,7 @@ import pytest
 from inference.models.catalogue import ENTRIES
 from lsp_server import holes
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_hole_reason
-from lsp_server.diagnosis.workers import Check, Grade
+from lsp_server.diagnosis.workers import Finding, Grade
 from lsp_server.documents.document import Document
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import PREFIX
@@ -24,7 +24,7 @@ CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 """By how fast a machine reads its memory."""
 
 
-def examined(file: Path, place: str | None = None) -> dict[str, Check]:
+def examined(file: Path, place: str | None = None) -> dict[str, Finding]:
     return {check.name: check for check in examine_file(file, place, around(file))}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lsp_server.next_edit.cross_file import ChangedDocument
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.next_edit.drawing import drawn, read
@@ -24,7 +24,7 @@ def test_what_is_offered_in_another_document(case: Case) -> None:
     name, drawing = case.expected["@"], f"{case.text}\n"
     before, after, _ = read(f"{case.expected['+']}\n")
     text, _, _ = read(drawing)
-    language_id = language_of(name)
+    language_id = language_id_of_path(name)
     other = ChangedDocument(f"file:///p/app/{name}", language_id, after, [before])
     now = Source.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
     offered = [(edit.start, edit.end, edit.text) for edit in next_edits(now, [], [other])]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.syntax.imports import imports_of
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import parse
 
 FILES = {
@@ -70,7 +70,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_an_import_leads_to_a_file(root: Path, document: str, line: str, found: str | None) -> None:
-    language_id = language_of(document)
+    language_id = language_id_of_path(document)
     followed = set()
     for _, _, paths in imports_of(language_id, parse(language_id, f"{line}\n"), root / document):
         followed |= {path.resolve() for path in [path for path in map(Path, paths) if path.is_file()][:1]}

@@ -58,7 +58,7 @@ def test_no_id_and_no_extension_belongs_to_two_languages() -> None:
     ],
 )
 def test_a_language_is_known_by_the_name_of_a_file(path: str, language_id: str) -> None:
-    assert languages.language_of(path) == language_id
+    assert languages.language_id_of_path(path) == language_id
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
     entry = catalogue.entry_named("qwen2.5-coder-0.5b")
-    folder = model_store.target(entry.name).folder
+    folder = model_store.pull_target(entry.name).folder
     assert entry.file
     for place in (folder, folder / entry.file.name):
         assert chosen(str(place)).model == entry.name
