@@ -1,46 +1,22 @@
 """A fill ends where its text leaves the hole's block, closes what it did not open, or repeats what follows."""
 
+from pathlib import Path
+
 import pytest
 
 from inference.ending import Ending
+from tests.lsp_server.fixtures import Case, cases
 
-CASES = [
-    ("f() {\n  return ", "g(x);\n}", "\n}\n", "g(x);"),
-    ("f() {\r\n  return ", "g(x);\r\n}\r\n", "\r\n\r\n}\r\n", "g(x);"),
-    ("f() {\n\tif (x) {\n\t\t", "g();\n\t}\n}\n\nh() {\n}\n", "\n\n}\n", "g();\n\t}"),
-    ("x = f(\n    a,\n    ", "b,\n)\n", "\n)\n", "b,"),
-    ("f() {\n  ", "if (x) {\n    g();\n  }", "\n}\n", "if (x) {\n    g();\n  }"),
-    ("f() {\n  ", "if (x) {\n    g();\n  }", "\n  }\n}\n", "if (x) {\n    g();\n  }"),
-    ("f() {\n  ", "g();\n} else {", "\n}\n", "g();"),
-    ("f() {", "\n  g();\n}", "\n}\n", "\n  g();"),
-    ("f() {\n  if (x) {", "\n    g();\n  }", "\n  }\n}\n", "\n    g();"),
-    ("  if (x) {", "\n    g();\n  }", "\n  h();\n", "\n    g();\n  }"),
-    ("  f(() => {", "\n    g();\n  });\n  h();", "\n  });\n", "\n    g();"),
-    ("f() {", "\n  g();\n}", "\n\nh() {\n}\n", "\n  g();\n}"),
-    ("def f():\n    ret", "urn 1\n\n\ndef g():\n    pass\n", "\n", "urn 1"),
-    ("def f():\n    ", "return 1\n\n\n# The next.\ndef g():\n    pass\n", "\n", "return 1"),
-    ("f() {\n  ", "g();\n#if X\n  h();\n#endif", "\n}\n", "g();\n#if X\n  h();\n#endif"),
-    ("    f(", "\n        1,\n)\n    g()\n", "", "\n        1,\n)\n    g()\n"),
-    ("fn f<'a>(", "x: &'a str, y: &'a str) -> &'a str", ") -> &'a str {\n}\n", "x: &'a str, y: &'a str"),
-    ("return `${names[_issue", ".format]} is bad`;", "] ?? x} is bad`;\n", ".format"),
-    ('def f():\n    """', 'Area."""\n    return 1\n\n\ndef g():\n', "\n", 'Area."""\n    return 1'),
-    ("def f():\n    '''\n<<<<<<< HEAD\n    ", "A.\n    '''\n    return 1\n\nx = 1\n", "", "A.\n    '''\n    return 1"),
-    ("f() {\n  x = `", "a`;\n  g();\n}\n\nh() {\n}\n", "", "a`;\n  g();\n}"),
-    ("def f():\n    ", 'x = """\na\n"""\n    return x\n', "", 'x = """\na\n"""\n    return x\n'),
-    ("def f(", "self) -> list[str]:", "str]:\n", "self) -> list["),
-]
+CASES = cases(Path(__file__).parent / "fixtures" / "endings.txt", "+", "=")
+"""What a model writes at the cursor, `+`, and what is kept of it, `=`."""
 
 
-@pytest.mark.parametrize(("before", "text", "after", "kept"), CASES)
-def test_a_text_is_cut_where_it_ends(before: str, text: str, after: str, kept: str) -> None:
-    assert Ending(before, after).cut(text) == kept
-
-
-@pytest.mark.parametrize(("before", "text", "after", "kept"), CASES)
-def test_the_decoder_stops_no_earlier(before: str, text: str, after: str, kept: str) -> None:
-    ending = Ending(before, after)
+@pytest.mark.parametrize("case", CASES)
+def test_a_text_is_cut_where_it_ends(case: Case) -> None:
+    ending, text, kept = Ending(*case.text.split("‸")), case.expected["+"], case.expected["="]
+    assert ending.cut(text) == kept
     for end in range(len(text) + 1):
-        assert ending.cut_unfinished(text[:end]).startswith(kept[:end].rstrip())
+        assert ending.cut_unfinished(text[:end]).startswith(kept[:end].rstrip()), "the decoder stops no earlier"
 
 
 UNFINISHED = (

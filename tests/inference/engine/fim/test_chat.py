@@ -1,10 +1,13 @@
 """Extracts the fill from an instruction model's answer: fences, words around the code, repeated text."""
 
+from pathlib import Path
+
 import pytest
 
 from inference.engine.fim import chat
 from inference.engine.fim.query import InfillQuery
 from inference.messages import Snippet
+from tests.lsp_server.fixtures import Case, cases
 
 BODY = "    total = sum(numbers)\n    return total"
 
@@ -59,47 +62,10 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> InfillQuery:
     return InfillQuery(prefix, suffix, **{"single_line": False, "max_tokens": 64, **other})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "answer", "suffix", "text"),
-    [
-        ("x = comp", "compute(1)", "\n", "ute(1)"),
-        ("def f():\n    return ", "return 1", "\n", "1"),
-        ("def f():\n    ", "def f():\n    return 1", "\n", "return 1"),
-        ("def f():\n    ", "x = 1\nreturn x", "\n", "x = 1\n    return x"),
-        ("def f():\n    ", "x = 1\n    return x", "\n", "x = 1\n    return x"),
-        ("def f():\n", BODY, "\n\n\ng()\n", BODY),
-        ("a = (", "(1 + 2) * 3", ")\n", "(1 + 2) * 3"),
-        ("print(", "x)", ")\n", "x"),
-        ("print(", "f(x)", ")\n", "f(x)"),
-        ("x = ", "y + 1  # note", "  # note\n", "y + 1"),
-        ("def f():\n    ", "return 1\n\n\ndef g():\n    pass", "\n\n\ndef g():\n    pass\n", "return 1"),
-        ("if x {\n    ", "y();\n}", "\n}\n", "y();"),
-        ("if x {\n    ", "if z {\n        y();\n    }", "\n}\n", "if z {\n        y();\n    }"),
-        ("f.readline()\n", "f.readline()\nx = 1", "\n", "f.readline()\nx = 1"),
-        ("a = 1\nf(a)\n", "a = 1\nf(a)\nb = 1", "\n", "b = 1"),
-        ("def f(", "self) -> Iterator[str]:", "str]:\n", "self) -> Iterator["),
-        ("if (", "a(b) and c", ") and c\n", "a(b)"),
-        ("if ", "x > 0:", ":\n    pass\n", "x > 0"),
-        ("if a.", "is_it():", "():\n    pass\n", "is_it"),
-        ("f(\n    ", "x,", ",\n)\n", "x"),
-        ("f(\n    ", "g(x)", ")\n", "g(x)"),
-        ("x: Vec<", "Option<u8>", ">;\n", "Option<u8>"),
-        ("f(a: ", "Vec<u8>) -> u8 {", " -> u8 {\n", "Vec<u8>)"),
-        ("let x: ", "Vec<u8>;", ">;\n", "Vec<u8"),
-        ('x = "', 'a"', '"\n', "a"),
-        ('x = "', 'a" + b + "', '"\n', 'a" + b + "'),
-        ('x = "', r"\"a\"", '"\n', r"\"a\""),
-        ("x = f(\"don't\", '", "a')", "')\n", "a"),
-        ("a: Literal[", "1, 2] = f(x)", "] = g(y)\n", "1, 2"),
-        ("f(g(", "a, b)) + c", ") + d\n", "a, b)"),
-        ('x["', 'b"] = y["c"]', "] = (\n", 'b"'),
-        ("f(", "':)', a) - 1", ")\n", "':)', a"),
-        ('f("', "1) a 2) b", '")\n', "1) a 2) b"),
-        pytest.param("f(", '"' + "\\" * 99, ")\n", '"' + "\\" * 99, id="an unfinished string of backslashes"),
-    ],
-)
-def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:
-    assert chat.finished_text(answer, question(prefix, suffix)) == text
+@pytest.mark.parametrize("case", cases(Path(__file__).parent / "fixtures" / "around_the_hole.txt", "+", "="))
+def test_what_stands_around_the_hole_is_not_written_twice(case: Case) -> None:
+    """The answer is `+`, what is left of it `=`."""
+    assert chat.finished_text(case.expected["+"], question(*case.text.split("‸"))) == case.expected["="]
 
 
 def test_a_draft_never_shows_what_is_cut_from_the_finished_text() -> None:
