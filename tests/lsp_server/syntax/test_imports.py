@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.syntax.imports import imports_of
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import parse
 
 ROWS = (Path(__file__).parent / "fixtures" / "imports.txt").read_text(encoding="utf-8").splitlines()
@@ -37,7 +37,7 @@ def test_an_import_leads_to_a_file(root: Path, row: str) -> None:
     """A row has the document, a colon, its lines with `\\n` between them, and the file behind the arrow, if any."""
     imports, _, found = row.rpartition(" →")
     document, _, lines = imports.replace("\\n", "\n").partition(": ")
-    language_id = language_of(document)
+    language_id = language_id_of_path(document)
     followed = set()
     for _, _, paths in imports_of(language_id, parse(language_id, f"{lines}\n"), root / document):
         followed |= {path.resolve() for path in [path for path in map(Path, paths) if path.is_file()][:1]}
