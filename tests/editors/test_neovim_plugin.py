@@ -57,19 +57,6 @@ def accepts_of_two(neovim: Neovim) -> list[dict[str, Any]]:
     return sent if len(sent) == 2 else []
 
 
-def test_the_server_is_told_where_the_cursor_rests(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(LINE, plugin_init).attached()
-    neovim.type("<Esc>gg0")
-    places = [{"line": 0, "character": 0}]
-    until(
-        lambda: (
-            [params["position"] for method, params in neovim.recorded("sent") if method == "infill/didRest"][-1:]
-            == places
-        ),
-        "the server is told",
-    )
-
-
 def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovim, plugin_init: Path) -> None:
     neovim = start_neovim(LINE, plugin_init)
     measure = "local accept = require('infill.accept'); return accept[...](select(2, ...))"
