@@ -164,7 +164,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
             description="Have the model read the text where the cursor rests, so that the first suggestion comes "
             "sooner. mains: not on battery. Sends nothing: it concerns local models alone."
         ),
-    ] = "mains"
+    ] = "off"
     next_edit: Annotated[NextEditSettings, Meta(description="Suggest the next edit after you change something.")] = (
         NextEditSettings()
     )
