@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -147,10 +148,10 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
     """
-    request = request_for(snapshot, spans, budget, options, context, marker)
-    request = replace(request, id=request_id, drafts=on_draft is not None)
     if budget.quick and not context and _is_unknown(snapshot):
         return FillResult([], late=False, reason=UNKNOWN_LANGUAGE)
+    request = request_for(snapshot, spans, budget, options, context, marker)
+    request = replace(request, id=request_id, drafts=on_draft is not None)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
@@ -205,7 +206,8 @@ def _is_unknown(snapshot: Snapshot) -> bool:
     """Whether nothing tells the document's language: no name, no id, at most a word of text."""
     if is_language_known(snapshot.language_id, file_name(snapshot.uri)):
         return False
-    return len(re.findall(r"\w+", f"{snapshot.before}{snapshot.text}{snapshot.after}")) < 2
+    words = (word for text in (snapshot.before, snapshot.text, snapshot.after) for word in re.finditer(r"\w+", text))
+    return len([*islice(words, 2)]) < 2  # the text may be long
 
 
 def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:

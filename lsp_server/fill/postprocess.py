@@ -159,8 +159,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 def adds_invisible(fill: str, text: str, typed: str = "") -> bool:
     """Whether `fill` has an invisible character that neither `text` (but for a byte order mark) nor `typed` has."""
-    allowed = {*text.removeprefix(_BYTE_ORDER_MARK), *typed}
-    return not invisible_characters(fill) <= allowed
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    return any(character not in typed and character not in text for character in invisible_characters(fill))
 
 
 def visible(text: str) -> str:

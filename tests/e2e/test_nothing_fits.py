@@ -43,7 +43,7 @@ async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
     assert await client.quit() == 0
 
 
-async def test_in_the_status_and_by_doctor(useless: ScriptedWorker, tmp_path: Path) -> None:
+async def test_the_status_and_doctor_say_why_nothing_comes(useless: ScriptedWorker, tmp_path: Path) -> None:
     client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
     user = User(client, "x = ‸\n")
     place = {"textDocument": {"uri": user.uri}, "position": {"line": 0, "character": 4}}
