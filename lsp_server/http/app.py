@@ -139,7 +139,7 @@ def _is_address(host: str) -> bool:
 
 
 class Endpoint:
-    """Answers the plugins' requests by filling the worker."""
+    """Answers the plugins' requests by having the worker fill holes."""
 
     def __init__(self, client: WorkerClient, settings: Settings) -> None:
         self._client = client

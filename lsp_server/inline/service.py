@@ -397,11 +397,10 @@ class InlineService(Feature):
                 self._begin(state, request)
                 continue
             if not suggestions:
-                reason = "the model is unsure" if result.candidates else result.why_empty(request.budget)
-                log.debug("no inline completion: %s", reason)
-            if not suggestions:
                 is_found = result.candidates and result.candidates[0].confidence >= request.floor
-                state.explain(request, _REJECTED if is_found else result.why_empty(request.budget, request.floor))
+                reason = _REJECTED if is_found else result.why_empty(request.budget, request.floor)
+                log.debug("no inline completion: %s", reason)
+                state.explain(request, reason)
             self._show(state, suggestions, request, None if is_reported else computation)
             request.answer(suggestions)
             is_reported = is_reported or bool(suggestions)
