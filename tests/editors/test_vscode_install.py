@@ -80,7 +80,7 @@ def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserCont
     window.page.wait_for_selector(button("Download It"))
     pictures.take_notification(window, "install-model")
     window.page.click(button("Download It"))
-    window.page.wait_for_selector(f'{TOAST}:has-text("fills from now on")')
+    window.page.wait_for_selector(f'{TOAST}:has-text("is installed and now in use")')
     window.open("basket.py", BASKET)
     window.go_to(*HALF_LINE)
     window.type(".")
