@@ -18,49 +18,7 @@ LINE = "def add(a, b):\n    return \n"
 HOLES = "def area(width, height):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
 GHOSTS = "nvim.lsp.inline_completion"
 DRAFTS = "infill.drafts"
-_MARKS = """
-local name, buffer = ...
-local space = vim.api.nvim_get_namespaces()[name]
-local shown = {}
-for _, mark in ipairs(space and vim.api.nvim_buf_get_extmarks(buffer, space, 0, -1, { details = true }) or {}) do
-  local text = ''
-  for _, chunk in ipairs(mark[4].virt_text or {}) do text = text .. chunk[1] end
-  for _, line in ipairs(mark[4].virt_lines or {}) do
-    text = text .. '\\n'
-    for _, chunk in ipairs(line) do text = text .. chunk[1] end
-  end
-  shown[#shown + 1] = text
-end
-return shown
-"""
-_WATCH = """
-said, requests, sent, drafts, states = {}, {}, {}, {}, {}
-vim.notify = function(message) table.insert(said, message) end
-local function watch(event, pattern, note)
-  vim.api.nvim_create_autocmd(event, { pattern = pattern, callback = function(args) note(args.data) end })
-end
-watch('LspRequest', nil, function(data)
-  table.insert(requests, data.request.type .. ' ' .. data.request.method)
-end)
-watch('LspNotify', nil, function(data)
-  if vim.startswith(data.method, 'infill/') then table.insert(sent, { data.method, data.params }) end
-end)
-watch('User', 'InfillDraft', function(data) table.insert(drafts, data) end)
-watch('User', 'InfillStatus', function(data) table.insert(states, data.state) end)
-"""
-"""Keeps what happens, so that a test can ask for it afterwards: each of these passes too quickly to be watched for."""
-_SCREEN = """
-vim.cmd.redraw()
-local rows = {}
-for row = 1, vim.o.lines do
-  local cells = {}
-  for column = 1, vim.o.columns do cells[column] = vim.fn.screenstring(row, column) end
-  rows[row] = (table.concat(cells):gsub('%s+$', ''))
-end
-return rows
-"""
-
-
+_LUA = Path(__file__).with_suffix(".lua").read_text(encoding="utf-8")
 _DEBOUNCE_S = 0.4
 """Neovim waits 0.2 s for the next key before it asks."""
 
@@ -85,7 +43,7 @@ class Neovim:
         self._terminal = Terminal(folder, *words, size=size, network=network) if visible else None
         self._process = None if visible else _started(network.command(*words) if network else words, folder)
         self.rpc = until(lambda: _listening(socket), "Neovim listens")
-        self.lua(_WATCH)
+        self.lua(_LUA)
 
     @property
     def terminal(self) -> Terminal:
@@ -116,10 +74,10 @@ class Neovim:
 
     @property
     def screen(self) -> list[str]:
-        return list(self.lua(_SCREEN))
+        return list(self.lua("return screen_rows()"))
 
     def shown(self, namespace: str, buffer: int = 0) -> list[str]:
-        return list(self.lua(_MARKS, namespace, buffer))
+        return list(self.lua("return shown_marks(...)", namespace, buffer))
 
     def ghost(self) -> str:
         """The suggestion that is shown, waited for. Where the small model has none, it is asked again."""
@@ -143,15 +101,7 @@ class Neovim:
 
     def status(self) -> dict[str, Any]:
         """What the server says of itself; empty while there is none."""
-        code = """
-            local client = vim.lsp.get_clients({ name = 'infill', bufnr = 0 })[1]
-            if not client or not client.initialized then return {} end
-            local params = { textDocument = vim.lsp.util.make_text_document_params(0) }
-            local answer = client:request_sync('infill/status', params, 10000, 0)
-            local said = answer and answer.result or {}
-            return { state = said.state, pid = said.pid, detail = said.detail }
-        """
-        return dict(self.lua(code) or {})
+        return dict(self.lua("return server_status()") or {})
 
     def _state(self) -> str:
         known = {name: self.recorded(name) for name in ("requests", "states", "said")}

@@ -16,22 +16,9 @@ from tests.editors.places import until
 MASKED = Path(__file__).parents[1] / "data" / "masked"
 WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)")
 INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
-SPY = """
-arguments = {}
-local client = vim.lsp.get_clients({ name = 'infill' })[1]
-local request = client.request
-client.request = function(self, method, params, ...)
-  if method == 'workspace/executeCommand' then vim.list_extend(arguments, params.arguments) end
-  return request(self, method, params, ...)
-end
-"""
-DRAW = """
-local draft = ...
-draft.uri = vim.uri_from_bufnr(0)
-draft.version = draft.version or vim.lsp.util.buf_versions[vim.api.nvim_get_current_buf()]
-local client = vim.lsp.get_clients({ name = 'infill' })[1]
-require('infill.drafts').on_draft(nil, draft, { client_id = client.id })
-"""
+_LUA = Path(__file__).with_name("neovim_plugin.lua").read_text(encoding="utf-8")
+SPY, DRAW = f"{_LUA}\nspy_on_commands()", f"{_LUA}\ndraw(...)"
+FIRST_RUN = Path(__file__).with_name("first_run.lua")
 
 
 def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovim, plugin_init: Path) -> None:
@@ -161,20 +148,7 @@ def test_a_new_user_chooses_once_but_not_while_typing(
     runtime.mkdir()
     runtime.chmod(0o755)  # no worker starts in a folder that others may read
     init = project / "first.lua"
-    init.write_text(
-        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
-        "require('infill.first_run').wait_ms = 100\n"
-        "told_file = vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')\n"
-        "asked, answers = {}, 0\n"
-        "vim.ui.select = function(choices, options, chosen)\n"
-        "  table.insert(asked, { vim.api.nvim_get_mode().mode, options.prompt, choices }); chosen(nil, nil)\n"
-        "end\n"
-        "require('infill').setup({})\n"
-        "vim.api.nvim_create_autocmd('LspRequest', { callback = function(event)\n"
-        "  local request = event.data.request\n"
-        "  if request.method == 'infill/modelOffer' and request.type == 'complete' then answers = answers + 1 end\n"
-        "end })\n"
-    )
+    init.write_text(f"vim.opt.runtimepath:prepend('{PLUGIN}')\n{FIRST_RUN.read_text()}")
     neovim = start_neovim(LINE, init)
     until(lambda: neovim.lua("return answers > 0"), "the server could not look at this machine")
     assert neovim.lua("return #asked == 0")
