@@ -2,7 +2,7 @@
 
 The two packages share only this and the table of published models. Import nothing here but the standard library and
 msgspec; a test enforces that. On the wire each message is one msgpack map with a `type` tag, preceded by its length
-(see `frame`).
+(see `encode_frame`).
 
 A field with a default may be missing from a message; the docstrings say what its default means. Every new field needs a
 default, so that a client and a worker of different releases understand each other as long as they have the same
@@ -483,7 +483,7 @@ WorkerMessage = Welcome | Status | Draft | Candidate | NextEdits | Done | Failed
 _encoder = msgspec.msgpack.Encoder()
 
 
-def frame(message: ClientMessage | WorkerMessage) -> bytes:
+def encode_frame(message: ClientMessage | WorkerMessage) -> bytes:
     """One message as sent: its length, then msgpack. Raises ValueError if it is longer than `MAX_MESSAGE_BYTES`."""
     payload = _encoder.encode(message)
     if len(payload) > MAX_MESSAGE_BYTES:

@@ -123,7 +123,7 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_fill(cls, task: InfillingTask, text: str, started_at: float, **counts: Any) -> "TaskResult":
-        """The result of a task with this fill, begun at `began` of `time.perf_counter`.
+        """The result of a task with this fill, begun at `started_at` of `time.perf_counter`.
 
         A fill of one line ends at its first line break.
         """

@@ -36,9 +36,9 @@ class Engine:
         if problem:
             raise ModelError(f"{family.name}: {problem}")
         if self._middle is not None:
-            self.context_tokens = fim_prompt.context_tokens(self.loaded)
+            self.context_tokens = fim_prompt.max_snippet_tokens(self.loaded)
         else:
-            self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
+            self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.properties)
 
     @property
     def token_ms(self) -> float:

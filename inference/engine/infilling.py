@@ -20,7 +20,7 @@ from inference.engine.denoising import length, prune, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.denoising.length import SearchBudget
 from inference.engine.denoising.rank import FillRanker
-from inference.engine.denoising.unmask import Resizing, UnmaskingDenoiser
+from inference.engine.denoising.unmask import ResizeRules, UnmaskingDenoiser
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
@@ -48,7 +48,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._noise = NoiseSource.from_model(model.traits, model.properties, generator)
         self._budget = SearchBudget.from_request(request, model.properties)
         self._masks_again = rank.ranks_by_masking(model.traits)
-        self._num_finished = max(rank.num_finished(model.traits), self._budget.candidates)
+        self._num_finished = max(rank.num_to_finish(model.traits), self._budget.candidates)
         self._trials: list[FilledCanvas] = []
 
     def amend(self, hole: int, text: str) -> None:
@@ -59,17 +59,17 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
         if self._request.prefill_only:
-            self._model.family.prefill_when_idle(self._planner.plan(*canvases.begin()).prefix_ids)
+            self._model.family.prefill_when_idle(self._planner.plan(*canvases.begin_canvas()).prefix_ids)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         while not canvases.is_complete and not (canvases.done and self._is_late()):
             fills: list[RankedFill] = []
-            group, previous = canvases.begin()
+            group, previous = canvases.begin_canvas()
             yield from self._fill_canvas(group, previous, fills)
             canvases.add(group.start, fills)
         holes = self._planner.request.holes
         ms = self._counters.ms()
-        yield from results.candidates(
+        yield from results.combine_candidates(
             self._request.id, canvases.done, holes, self._budget.candidates, ms, complete=not self._is_late()
         )
         outcome = Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE
@@ -145,7 +145,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         sampler = model.properties.sampler
         loop: Callable[..., Denoiser] = Denoiser
         if sampler.method != ENTROPY_BOUND:
-            loop = partial(UnmaskingDenoiser, resizing=Resizing.from_model(model, plan.holes))
+            loop = partial(UnmaskingDenoiser, resizing=ResizeRules.from_model(model, plan.holes))
         return loop(
             context,
             canvas,
@@ -161,11 +161,11 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     ) -> Generator[DiffusionEvent | None, None, bool]:
         """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
-        pin = partial(prune.pin, self._model, loop, plan)
+        pin = partial(prune.pin_start, self._model, loop, plan)
         while not loop.is_finished:
             loop.step()
             self._counters.steps += 1
-            if prune.is_due(loop, plan, self._num_finished):
+            if prune.is_pruning_due(loop, plan, self._num_finished):
                 yield None
                 scores = yield from self._score_by_masking(ranker, plan, loop.filled_canvases, 1)
                 ranked = prune.prune(ranker, loop, plan, self._num_finished, scores)
@@ -197,4 +197,4 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         for index, hole in enumerate(plan.holes):
             parts[plan.group.start + index] = canvas.token_texts(self._model.vocabulary, index, hole)
         num_holes = len(self._planner.request.holes)
-        return results.draft(self._request.id, loop.step_number, loop.max_steps, parts, num_holes)
+        return results.build_draft(self._request.id, loop.step_number, loop.max_steps, parts, num_holes)

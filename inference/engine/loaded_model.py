@@ -38,8 +38,8 @@ if __name__ == "__main__":
 @torch.inference_mode()
 def nats_vs_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
-    prefix_ids = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
-    prefix_ids = prefix_ids or prompt.prefix(vocabulary, family.properties, "", 1)
+    prefix_ids = prompt.build_frame(vocabulary, family.properties, InfillRequest("", ())).leading_ids
+    prefix_ids = prefix_ids or prompt.encode_prefix(vocabulary, family.properties, "", 1)
     code = vocabulary.encode(_CODE)
     with closing(family.open(())) as context:
         for _ in context.prefill():

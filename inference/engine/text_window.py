@@ -7,7 +7,7 @@ depends only on the text before it: it stays the same while the user types behin
 import re
 from collections.abc import Iterator
 
-CHARACTERS_PER_TOKEN = 16
+MAX_CHARS_PER_TOKEN = 16
 """A text with more characters than this per token of room is assumed not to fit, and not tokenised."""
 
 _CHUNK_CHARS = 16_384
@@ -24,20 +24,20 @@ _WINDOW_PARTS = 4
 
 
 def window_start(text: str, max_chars: int) -> int:
-    """Where to start reading the end of a long text: a line start, at most twice `size` characters before the end."""
+    """Where to start reading the end of a long text: a line start, at most twice `max_chars` before the end."""
     step = max(1, max_chars // _WINDOW_PARTS)
     start = max(0, -(-(len(text) - max_chars) // step) * step)
     return 0 if start == 0 else _cut_point(text, start, max_chars)
 
 
 def token_window_start(count: int, max_tokens: int) -> int:
-    """The index of the first of about the last `maximum` of `count` tokens, in steps as above."""
+    """The index of the first of about the last `max_tokens` of `count` tokens, in steps as above."""
     step = max(1, max_tokens // _WINDOW_PARTS)
     return max(0, -(-(count - max_tokens) // step) * step)
 
 
 def first_lines(text: str, max_chars: int) -> str:
-    """The first whole lines of a text, at most `size` characters; less than one line if that is too long."""
+    """The first whole lines of a text, at most `max_chars`; less than one line if that is too long."""
     if len(text) <= max_chars:
         return text
     end = text.rfind("\n", 0, max_chars)

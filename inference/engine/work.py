@@ -17,7 +17,7 @@ _Event = TypeVar("_Event")
 
 
 @dataclass
-class Counters:
+class RequestCounters:
     """Time, steps and tokens of one request so far, for its `Stats`."""
 
     started: float = field(default_factory=time.monotonic)
@@ -39,7 +39,7 @@ class RequestRun(Iterator[_Event | None]):
 
     def __init__(self, deadline: Deadline | None) -> None:
         self._deadline = deadline
-        self._counters = Counters()
+        self._counters = RequestCounters()
         self._events = self._run()
 
     def __next__(self) -> _Event | None:
@@ -73,7 +73,7 @@ class RequestRun(Iterator[_Event | None]):
         """Reads a prefix. False: given up, because it is late and more is left to read than a short prefix has.
 
         With a `share` of the time until the deadline, gives up as soon as it would take more than that. `row_s`: the
-        time that the first canvas would take for each token of a prefix which `encode` does not read.
+        time that the first canvas would take for each token of a prefix which `prefill` does not read.
         """
         remaining = 0
         began = time.monotonic()

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
-from inference.engine.work import Counters
+from inference.engine.work import RequestCounters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address, server_token
@@ -68,7 +68,7 @@ class RemoteRun:
         self.job = job
         self.request = job.request
         self._parts = text_and_holes(job.request)
-        self.counters = Counters()
+        self.counters = RequestCounters()
 
     def _done(self) -> Done:
         outcome = Outcome.DEADLINE if self._is_past_deadline() else Outcome.COMPLETE

@@ -179,7 +179,7 @@ class ServedDiffusionModel:
 
     def may_stand(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
-        if is_start and hole.allowed is not None:
+        if is_start and hole.allowed_ids is not None:
             return hole.may_begin(token)
         if not self.properties.first_text_token_id <= token < len(self.vocabulary):
             return False
@@ -210,7 +210,7 @@ class VllmRun(RemoteRun):
             planner.pin_start(hole, text)
         canvases = CanvasProgress(planner)
         while not canvases.is_complete and not self._is_past_deadline():
-            group, earlier_fills = await asyncio.to_thread(canvases.begin)
+            group, earlier_fills = await asyncio.to_thread(canvases.begin_canvas)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             fills = await self._canvas(canvases, plan, earlier_fills)
             self._pin(canvases)
@@ -223,7 +223,7 @@ class VllmRun(RemoteRun):
         max_candidates = self._effort.candidates
         complete = not self._is_past_deadline()
         ms = self.counters.ms()
-        for candidate in results.candidates(
+        for candidate in results.combine_candidates(
             self.request.id, canvases.done, holes, max_candidates, ms, complete=complete
         ):
             yield candidate
@@ -232,7 +232,7 @@ class VllmRun(RemoteRun):
     async def _canvas(
         self, canvases: CanvasProgress, plan: CanvasPlan, earlier_fills: Sequence[str]
     ) -> list[RankedFill]:
-        """The answers for one canvas behind the `earlier` fills, best first; none if other text was typed meanwhile."""
+        """The answers for one canvas after `earlier_fills`, best first; none if other text was typed meanwhile."""
         self.counters.canvases += 1
         self._plan = plan
         self._is_first = True
@@ -303,7 +303,7 @@ class VllmRun(RemoteRun):
         """The initial rows: in reworked text, the noised tokens are open."""
         ids = list(row.ids)
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
-            for row_index, id_ in zip(range(first, end), hole.existing, strict=False):
+            for row_index, id_ in zip(range(first, end), hole.existing_ids, strict=False):
                 if self._noise.random() >= hole.strength:
                     ids[row_index] = id_
         return ids
@@ -318,7 +318,7 @@ class VllmRun(RemoteRun):
                 is_start = row_index == first
                 by_logprob = sorted(answer.log_probabilities[row_index].items(), key=lambda item: (-item[1], item[0]))
                 allowed = [item for item in by_logprob if self._model.may_stand(item[0], hole, is_start=is_start)]
-                own = hole.allowed[0] if is_start and hole.allowed else answer.ids[row_index]
+                own = hole.allowed_ids[0] if is_start and hole.allowed_ids else answer.ids[row_index]
                 token, value = allowed[0] if allowed else (own, -math.inf)
                 ids[row_index] = token
                 probs[row_index] = min(1.0, math.exp(value))
@@ -402,7 +402,7 @@ def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) ->
 def load_tokenizer(
     served_model: ServedModel, canvas_tokens: int, tokenizer: str | None, url: str
 ) -> ServedDiffusionModel:
-    """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
+    """The tokens and settings of a served model, from the folder or hub id `tokenizer`, or its own; or ModelError."""
     folder = _tokenizer_folder(served_model, tokenizer, url)
     config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
     width = checkpoint_files.converted(folder / "config.json", config, _Config).canvas_length or 256
@@ -414,7 +414,7 @@ def load_tokenizer(
         )
     properties = _within(properties, served_model, canvas_tokens, url)
     vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, properties).tokenizer(), [])
-    vocabulary.prepare()
+    vocabulary.build_indexes()
     return ServedDiffusionModel(served_model.id, vocabulary, properties)
 
 
@@ -470,7 +470,7 @@ class VllmBackend(ServerBackend):
         if self._found is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._found = server_model
-        self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
+        self.context_tokens = prompt.max_snippet_tokens(self._model.vocabulary, self._model.properties)
 
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return VllmRun(self, self._model, job).events()

@@ -75,12 +75,12 @@ class ClientConnection:
             self._writer.transport.abort()
             return
         try:
-            self._writer.write(messages.frame(message))
+            self._writer.write(messages.encode_frame(message))
         except Exception as error:
             log.error("a %s could not be encoded: %s", type(message).__name__, describe(error))
             if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
-                self._writer.write(messages.frame(Failed(message.id, ErrorCode.INTERNAL, text)))
+                self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
     def client_of(self, request: Request) -> JobClient:
         """Who asks: this connection, or the client of its endpoint."""

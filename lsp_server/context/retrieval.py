@@ -111,7 +111,7 @@ class ContextQuery:
         return None
 
     def folder_of(self, path: Path) -> Path | None:
-        """The innermost folder that contains `place`, by its name alone; None if none does."""
+        """The innermost folder that contains `path`, by its name alone; None if none does."""
         holding = [folder for folder in self.folders if path.is_relative_to(folder)]
         return max(holding, key=lambda folder: len(folder.parts), default=None)
 

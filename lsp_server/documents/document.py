@@ -61,7 +61,7 @@ class ParseJob:
 
 
 class Document:
-    """The `text` and `lines` of one open document; only `apply` changes them. `around` returns the text around it."""
+    """The `text` and `lines` of one open document; only `apply` changes them. `surroundings`: what is around it."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """A job to run and then pass to `take` before taking a snapshot; None if none is needed."""
+        """A job to run and then pass to `adopt` before taking a snapshot; None if none is needed."""
         if self._snapshot is not None or self._job is not None:
             return self._job
         text = self.text

@@ -100,7 +100,7 @@ _WINDOW_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class OpenBracket:
-    """A bracket that is open at some offset. `closed`: its partner already exists after the offset."""
+    """A bracket that is open at some offset. `is_closed`: its partner already exists after the offset."""
 
     kind: str
     start: int

@@ -35,7 +35,7 @@ def segments(
     drafts: Sequence[str] | None = None,
     max_tokens: int = 0,
 ) -> tuple[Text | Hole, ...]:
-    """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
+    """`text` as pinned text and holes, in order, between `prefix` and `suffix`, as the model reads it: with a name for
     each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own; one to rework stands
     where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
     many drafts.

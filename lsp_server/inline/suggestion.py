@@ -104,7 +104,7 @@ class Suggestion:
         return current
 
     def _fits_suffix(self, typed: str, suffix: str) -> bool:
-        """Whether `behind`, the text behind the cursor, is the original text plus what an editor closed."""
+        """Whether `suffix`, the text after the cursor, is the original text plus what an editor closed."""
         anchor = self.anchor
         if not is_one_line(suffix):
             return False

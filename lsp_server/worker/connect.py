@@ -32,7 +32,7 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
     decode_worker_message,
-    frame,
+    encode_frame,
 )
 from inference.remote.file_privacy import privacy_problem
 from lsp_server.settings.worker_options import canonical_model, options_problem
@@ -79,7 +79,7 @@ class WorkerLink:
         if self.failure:
             raise self.failure
         try:
-            self.writer.write(frame(message))
+            self.writer.write(encode_frame(message))
         except ValueError as error:  # too long, or a str that is not valid Unicode
             raise WorkerError(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, WorkerState, frame
+from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, WorkerState, encode_frame
 from inference.models import recommend
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
@@ -206,7 +206,7 @@ async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:
     assert is_private(worker.paths.socket)
     for token in ("", "wrong", "é" * 32, client.stream.token[:-1]):
         stranger = await RawClient.open(worker.paths, greet=False)
-        stranger.send_bytes(frame(Hello(token=token)))
+        stranger.send_bytes(encode_frame(Hello(token=token)))
         assert (await stranger.receive()).code is ErrorCode.WRONG_TOKEN
         assert await stranger.is_closed()
     client.send(fill("x"))

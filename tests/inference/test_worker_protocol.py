@@ -13,7 +13,7 @@ from inference.messages import (
     ErrorCode,
     Failed,
     Hello,
-    frame,
+    encode_frame,
 )
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import RawClient, fill, is_idle, long_fill
@@ -43,9 +43,9 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
 @pytest.mark.parametrize(
     ("raw", "code"),
     [
-        pytest.param(frame(Hello(protocol=PROTOCOL_VERSION + 1)), ErrorCode.WRONG_PROTOCOL, id="other protocol"),
-        pytest.param(frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="unneeded token"),
-        pytest.param(frame(messages.StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
+        pytest.param(encode_frame(Hello(protocol=PROTOCOL_VERSION + 1)), ErrorCode.WRONG_PROTOCOL, id="other protocol"),
+        pytest.param(encode_frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="unneeded token"),
+        pytest.param(encode_frame(messages.StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
         pytest.param(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", ErrorCode.BAD_MESSAGE, id="http"),
         pytest.param(framed(b"\xc1\xc1\xc1"), ErrorCode.BAD_MESSAGE, id="not msgpack"),
         pytest.param(framed(b"\x91" * 4000), ErrorCode.BAD_MESSAGE, id="nested"),
@@ -66,29 +66,29 @@ async def test_bad_greeting_ends_the_connection(resident: WorkerPaths, raw: byte
 @pytest.mark.parametrize(
     "raw",
     [
-        pytest.param(frame(fill("")), id="without an id"),
+        pytest.param(encode_frame(fill("")), id="without an id"),
         pytest.param((messages.MAX_MESSAGE_BYTES + 1).to_bytes(LENGTH_BYTES, "big"), id="too long, before its body"),
         pytest.param(framed(b"\xc1"), id="not msgpack"),
         pytest.param(framed(b"\x91" * 100_000), id="nested"),
         pytest.param(framed(b"\x82\xa4type\xa6cancel\xa2id\xa1\xff"), id="not UTF-8"),
         pytest.param(packed({"type": "unheard of", "id": "x"}), id="unknown type"),
         pytest.param(packed({"type": "infill", "id": "x"}), id="no segments"),
-        pytest.param(frame(Hello()), id="second greeting"),
+        pytest.param(encode_frame(Hello()), id="second greeting"),
     ],
 )
 async def test_bytes_that_are_not_a_message_end_the_connection(client: RawClient, raw: bytes) -> None:
     client.send_bytes(raw)
     reply = await client.answer()
-    is_request = raw == frame(fill(""))
+    is_request = raw == encode_frame(fill(""))
     assert (reply.id, reply.code) == ("", ErrorCode.BAD_REQUEST if is_request else ErrorCode.BAD_MESSAGE)
     assert await client.is_closed()
 
 
 async def test_half_a_message_and_silence_do_not_disturb_other_clients(resident: WorkerPaths) -> None:
     half = await RawClient.open(resident, greet=False)
-    half.send_bytes(frame(Hello())[:-1])
+    half.send_bytes(encode_frame(Hello())[:-1])
     cut = await RawClient.open(resident)
-    cut.send_bytes(frame(fill())[:20])
+    cut.send_bytes(encode_frame(fill())[:20])
     cut.close()
     other = await RawClient.open(resident)
     other.send(fill())

@@ -68,7 +68,7 @@ class CanvasBatch:
         return len(self.canvases)
 
     def pin(self, chosen: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
-        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
+        """The `chosen` canvases, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
         pairs = zip(chosen, counts, strict=True)
         rows = [self.canvases[index].with_pinned(hole, answer[index].tolist(), count) for index, count in pairs]
         return CanvasBatch.from_canvases(rows, self.pinned.device)
@@ -121,20 +121,20 @@ class Constraints:
     def build(
         self, canvas: CanvasBatch, holes: Sequence[HoleLayout], *, forced_starts: Sequence[ForcedStart] = ()
     ) -> Constraint:
-        """The constraint of canvases with these holes; `given` are starts on one canvas."""
+        """The constraint of canvases with these holes, some of which must start in a given way."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self.text_bias, self._single_line]
         for hole_index, hole in enumerate(holes):
-            start = None if hole.allowed is None else len(biases)
-            biases += [] if hole.allowed is None else [self._only(hole.allowed)]
+            start = None if hole.allowed_ids is None else len(biases)
+            biases += [] if hole.allowed_ids is None else [self._only(hole.allowed_ids)]
             for canvas_index, spans in enumerate(canvas.spans):
                 begin, first, end = spans[hole_index]
                 kinds[canvas_index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
-                if start is not None and first == begin + len(hole.forced):
+                if start is not None and first == begin + len(hole.forced_ids):
                     kinds[canvas_index, first : first + 1] = start
         for hole_index, canvas_index, value in forced_starts:
             kinds[canvas_index, canvas.spans[canvas_index][hole_index][1]] = len(biases)
-            biases.append(self._only(self._vocabulary.starting_with(value, single_line=holes[hole_index].single_line)))
+            biases.append(self._only(self._vocabulary.ids_extending(value, single_line=holes[hole_index].single_line)))
         table = torch.stack(biases)
         for token in self._resizing:
             table[[_ANY, _SINGLE_LINE], token] = 0.0

@@ -1,6 +1,6 @@
-"""The contents of a canvas, before any tensor: the slots of its holes, and what is pinned behind each.
+"""The contents of a canvas, before any tensor: the rows of its holes, and what is pinned after each.
 
-A plan does not fix how many slots a hole gets; `compose` does, once per candidate length. This module knows token ids
+A plan does not fix how many rows a hole gets; `compose` does, once per candidate length. This module knows token ids
 and row numbers, not text.
 """
 
@@ -17,19 +17,19 @@ HoleRows = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class HoleLayout:
-    """One hole: given rows that begin its fill (`forced`), then `min_rows` to `max_rows` open rows.
+    """One hole: given rows that begin its fill (`forced_ids`), then `min_rows` to `max_rows` open rows.
 
-    `allowed` limits the first open row to these tokens. The first `healed_bytes` of the hole's tokens are already in
-    the document (token healing moved them here), so they are not part of the fill.
+    The first open row becomes one of `allowed_ids`, if stated. The first `healed_bytes` of the hole's tokens are in the
+    document already (token healing moved them here), so they are not part of the fill.
     """
 
     max_rows: int
     min_rows: int = 1
-    forced: tuple[int, ...] = ()
-    allowed: tuple[int, ...] | None = None
+    forced_ids: tuple[int, ...] = ()
+    allowed_ids: tuple[int, ...] | None = None
     healed_bytes: int = 0
     single_line: bool = False
-    existing: tuple[int, ...] = ()
+    existing_ids: tuple[int, ...] = ()
     """The current tokens of the open rows, if the hole is reworked rather than filled."""
     strength: float = 1.0
     """The share of the existing tokens to replace by noise."""
@@ -38,11 +38,11 @@ class HoleLayout:
 
     def may_begin(self, token: int) -> bool:
         """Whether the first open row may become this token, given its required start. Slow on the first call."""
-        return self.allowed is None or token in self._allowed
+        return self.allowed_ids is None or token in self._allowed
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
-        return frozenset(self.allowed or ())
+        return frozenset(self.allowed_ids or ())
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class CanvasPlan:
         spans: list[HoleRows] = []
         for hole, pinned, length in zip(self.holes, self.pinned_after, lengths, strict=True):
             first = len(ids)
-            ids += [*hole.forced, *[OPEN] * length]
-            spans.append((first, first + len(hole.forced), len(ids)))
+            ids += [*hole.forced_ids, *[OPEN] * length]
+            spans.append((first, first + len(hole.forced_ids), len(ids)))
             ids += pinned
         return ComposedCanvas(tuple(ids[: self.width]), tuple(spans))

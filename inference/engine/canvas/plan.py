@@ -82,22 +82,22 @@ class CanvasPlanner:
         for hole in self.request.holes:
             self._check_size(hole)
         near = max(0, min(self._suffix_tokens, properties.canvas_tokens - properties.slots.line))
-        further = prompt.further_text(vocabulary, properties, self.request.texts[-1], near)
+        further = prompt.far_suffix_text(vocabulary, properties, self.request.texts[-1], near)
         self._infill_request = request
-        self._frame = prompt.frame(vocabulary, properties, request, further)
+        self._frame = prompt.build_frame(vocabulary, properties, request, further)
 
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
         max_prefix_tokens = self._properties.max_prefix_tokens
         if short:
-            frame = prompt.short_frame(self._vocabulary, self._properties, self._infill_request)
+            frame = prompt.build_short_frame(self._vocabulary, self._properties, self._infill_request)
             max_prefix_tokens = min(max_prefix_tokens, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes
         previous_text = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
-        max_tokens = max(1, max_prefix_tokens - len(frame.before))
-        ids = prompt.prefix(self._vocabulary, self._properties, previous_text + texts[group.start], max_tokens)
+        max_tokens = max(1, max_prefix_tokens - len(frame.leading_ids))
+        ids = prompt.encode_prefix(self._vocabulary, self._properties, previous_text + texts[group.start], max_tokens)
         ids, healed = self._vocabulary.heal(ids)
         layouts: list[HoleLayout] = []
         pinned_after: list[tuple[int, ...]] = []
@@ -107,7 +107,7 @@ class CanvasPlanner:
             pinned_after.append(pinned)
         width = self._properties.canvas_tokens
         shrunk = _shrink_to_width(layouts, pinned_after, width)
-        return CanvasPlan(frame.before + ids, shrunk, tuple(pinned_after), width, group)
+        return CanvasPlan(frame.leading_ids + ids, shrunk, tuple(pinned_after), width, group)
 
     def pin_start(self, index: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
@@ -120,7 +120,7 @@ class CanvasPlanner:
         used = 0
         for index, hole in enumerate(self.request.holes[first:], first):
             layout = self._layout(hole, ())
-            rows = len(layout.forced) + _min_rows(layout) + 1
+            rows = len(layout.forced_ids) + _min_rows(layout) + 1
             gap = 0 if index == first else self._length(self.request.texts[index])
             suffix_rows = min(_SUFFIX_TOKENS, self._length(self.request.texts[index + 1]))
             if index > first and used + gap + rows + suffix_rows > self._properties.canvas_tokens:
@@ -130,7 +130,7 @@ class CanvasPlanner:
 
     @property
     def _max_chars(self) -> int:
-        return text_window.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
+        return text_window.MAX_CHARS_PER_TOKEN * self._properties.canvas_tokens
 
     @property
     def _suffix_tokens(self) -> int:
@@ -157,10 +157,10 @@ class CanvasPlanner:
             return self._vocabulary.heal(ids)
         if index + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
-        ids += self._frame.after
-        if self._frame.filler is None or not self._fills_canvas:
+        ids += self._frame.trailing_ids
+        if self._frame.filler_id is None or not self._fills_canvas:
             return ids, ()
-        return ids + (self._frame.filler,) * max(0, self._properties.canvas_tokens - len(ids)), ()
+        return ids + (self._frame.filler_id,) * max(0, self._properties.canvas_tokens - len(ids)), ()
 
     def _layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
         if (hole.text and hole.strength < 1) or hole.strength == 0:
@@ -172,8 +172,8 @@ class CanvasPlanner:
         return HoleLayout(
             max_rows=maximum,
             min_rows=min(hole.min_tokens, maximum),
-            forced=forced,
-            allowed=self._healing_ids(start, hole) if start else None,
+            forced_ids=forced,
+            allowed_ids=self._healing_ids(start, hole) if start else None,
             healed_bytes=healed_bytes,
             single_line=hole.single_line,
             forced_bytes=healed_bytes + len(hole.starts_with.encode()),
@@ -202,7 +202,7 @@ class CanvasPlanner:
         return HoleLayout(rows, rows, forced, allowed, healed_bytes, hole.single_line, ids, hole.strength, num_forced)
 
     def _healing_ids(self, start: bytes, hole: Hole) -> tuple[int, ...]:
-        return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
+        return tuple(self._vocabulary.ids_extending(start, single_line=hole.single_line))
 
     def _max_open_rows(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError if none."""
@@ -233,7 +233,7 @@ def _shrink_to_width(
     holes: Sequence[HoleLayout], pinned_after: Sequence[Sequence[int]], width: int
 ) -> tuple[HoleLayout, ...]:
     """The holes, narrowed equally if they would not fit a canvas of `width` rows at their widest."""
-    pinned = sum(map(len, pinned_after[:-1])) + sum(len(hole.forced) for hole in holes)
+    pinned = sum(map(len, pinned_after[:-1])) + sum(len(hole.forced_ids) for hole in holes)
     suffix = min(_SUFFIX_TOKENS, len(pinned_after[-1]))
     over = pinned + suffix + sum(hole.max_rows for hole in holes) - width
     slack = sum(hole.max_rows - _min_rows(hole) for hole in holes)

@@ -16,13 +16,13 @@ from inference.engine.errors import RequestError
 from inference.messages import InfillRequest, Snippet
 from inference.models.infill_config import InfillConfig
 
-_CHARACTERS_PER_TOKEN = 4
+_USUAL_CHARS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
-_CONTEXT_SHARE = 2
-_FURTHER_SHARE = 8
+_SNIPPETS_SHARE = 2
+_FAR_SUFFIX_SHARE = 8
 """One in this many tokens of the prefix is for other files, and for the text far behind the hole."""
 
-_FURTHER_STEPS = 8
+_FAR_SUFFIX_STEPS = 8
 """Text far behind the hole begins at a multiple of this part of its largest size, before the end of the file. Finer
 steps show more of the text right behind the canvas; each step that the cursor crosses makes the prefix be read again.
 """
@@ -38,17 +38,19 @@ _SHORT_PATH_CHARS = 128
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The tokens around the text of the file: before its prefix, and after its suffix at the end of the file."""
+class PromptFrame:
+    """The tokens around the text of the file: before its prefix, and after its suffix if that ends the file."""
 
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    filler: int | None = None
-    """The token for all rows behind `after`, if the canvas is filled up."""
+    leading_ids: tuple[int, ...]
+    trailing_ids: tuple[int, ...]
+    filler_id: int | None = None
+    """The token for all rows after `trailing_ids`, if the canvas is filled up."""
 
 
-def frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, further: str = "") -> Frame:
-    """The frame of one request: `plain` if a chat checkpoint lacks the turn tokens. `further`: text shown nowhere else.
+def build_frame(
+    vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, far_suffix: str = ""
+) -> PromptFrame:
+    """The frame of one request, `plain` if a chat checkpoint lacks the turn tokens. `far_suffix` is shown nowhere else.
 
     Raises RequestError if the instruction leaves too little room for the file.
     """
@@ -56,24 +58,24 @@ def frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillReque
     eos = vocabulary.id_of("<eos>") if eos is None else eos
     start, end = _turns(vocabulary, properties)
     if start is None or end is None:
-        return Frame((), () if eos is None else (eos,))
+        return PromptFrame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
-    max_tokens = context_tokens(vocabulary, properties)
+    max_tokens = max_snippet_tokens(vocabulary, properties)
     path = request.path[-_MAX_PATH_CHARS:]
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
     if _tokens_up_to(vocabulary, instruction, max_tokens) > max_tokens:
         raise RequestError(
             f"an instruction of {len(instruction)} characters is too long: at most {max_tokens} of the model's tokens, "
-            f"some {max_tokens * _CHARACTERS_PER_TOKEN} characters; make it shorter"
+            f"some {max_tokens * _USUAL_CHARS_PER_TOKEN} characters; make it shorter"
         )
     task = instruction + f"Write {path or 'the file'} in full. Reply with its text only."
     snippets = _snippets(vocabulary, request.context, max_tokens, task)
-    further_part = f"{path or 'The file'}, further down:\n{further}\n\n" if further else ""
-    user = vocabulary.encode("user\n" + snippets + further_part + task)
+    far_suffix_part = f"{path or 'The file'}, further down:\n{far_suffix}\n\n" if far_suffix else ""
+    user = vocabulary.encode("user\n" + snippets + far_suffix_part + task)
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     prefix_ids = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
-    return Frame(prefix_ids, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
+    return PromptFrame(prefix_ids, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
 
 
 def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None, int | None]:
@@ -83,23 +85,23 @@ def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None
     return vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
 
 
-def short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> Frame:
+def build_short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> PromptFrame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
     max_tokens = SHORT_PREFIX_TOKENS // 2
     is_short = _tokens_up_to(vocabulary, request.instruction, max_tokens) <= max_tokens
     instruction = request.instruction if is_short else ""
     path = request.path[-_SHORT_PATH_CHARS:]
-    return frame(
+    return build_frame(
         vocabulary, properties, msgspec.structs.replace(request, context=(), path=path, instruction=instruction)
     )
 
 
-def context_tokens(vocabulary: Vocabulary, properties: InfillConfig) -> int:
+def max_snippet_tokens(vocabulary: Vocabulary, properties: InfillConfig) -> int:
     """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
-    return 0 if None in _turns(vocabulary, properties) else properties.max_prefix_tokens // _CONTEXT_SHARE
+    return 0 if None in _turns(vocabulary, properties) else properties.max_prefix_tokens // _SNIPPETS_SHARE
 
 
-def further_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, near_tokens: int) -> str:
+def far_suffix_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, near_tokens: int) -> str:
     """Whole lines of `text`, which follows the last hole, without the first `near_tokens`; "" for the file alone.
 
     Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
@@ -108,21 +110,21 @@ def further_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, ne
     """
     if None in _turns(vocabulary, properties):
         return ""
-    max_tokens = properties.max_prefix_tokens // _FURTHER_SHARE
-    step = max(1, max_tokens * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
-    near = vocabulary.encode(text[: near_tokens * text_window.CHARACTERS_PER_TOKEN])[:near_tokens]
+    max_tokens = properties.max_prefix_tokens // _FAR_SUFFIX_SHARE
+    step = max(1, max_tokens * _USUAL_CHARS_PER_TOKEN // _FAR_SUFFIX_STEPS)
+    near = vocabulary.encode(text[: near_tokens * text_window.MAX_CHARS_PER_TOKEN])[:near_tokens]
     distance = (len(text) - len(vocabulary.decode(near))) // step * step
     start = text.find("\n", len(text) - distance) + 1
     if not distance or not start:
         return ""
-    lines = text_window.first_lines(text[start:], max_tokens * _CHARACTERS_PER_TOKEN)
+    lines = text_window.first_lines(text[start:], max_tokens * _USUAL_CHARS_PER_TOKEN)
     ids = vocabulary.encode(lines)
     return lines if len(ids) <= max_tokens else text_window.first_lines(lines, len(vocabulary.decode(ids[:max_tokens])))
 
 
-def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
-    """The last tokens of the text before the first hole, at most `maximum`; starts at a line if cut."""
-    start = text_window.window_start(text, max_tokens * _CHARACTERS_PER_TOKEN)
+def encode_prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
+    """The last tokens of the text before the first hole, at most `max_tokens`; starts at a line if cut."""
+    start = text_window.window_start(text, max_tokens * _USUAL_CHARS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
     if len(ids) > max_tokens:
         ids = ids[text_window.token_window_start(len(ids), max_tokens) :]
@@ -134,7 +136,7 @@ def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, max_toke
 
 
 def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], max_tokens: int, task: str) -> str:
-    """As many of the snippets, most useful first, as fit in `most` tokens beside the other parts."""
+    """As many of the snippets, most useful first, as fit in `max_tokens` beside the other parts."""
     texts: list[str] = []
     remaining_tokens = max_tokens - len(vocabulary.encode("user\n" + task))
     for snippet in context:
@@ -147,5 +149,5 @@ def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], max_tokens: in
 
 
 def _tokens_up_to(vocabulary: Vocabulary, text: str, max_tokens: int) -> int:
-    """The number of tokens in a text; for one far too long, just a number above `most`."""
-    return max_tokens + 1 if len(text) > max_tokens * text_window.CHARACTERS_PER_TOKEN else len(vocabulary.encode(text))
+    """The number of tokens in a text; for one far too long, just a number above `max_tokens`."""
+    return max_tokens + 1 if len(text) > max_tokens * text_window.MAX_CHARS_PER_TOKEN else len(vocabulary.encode(text))

@@ -106,7 +106,7 @@ TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
 """The text of a hole, a piece per token, and the confidence of each."""
 
 
-def flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
+def fill_flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
     """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
     has_broken = any(REPLACEMENT_CHARACTER in text for text in fill.texts)
     return not all(fill.texts), has_broken, any(map(repetition.is_repetitive, fill.texts))
@@ -121,15 +121,15 @@ def rank_fills(
         canvas = canvases[index]
         texts = canvas.texts(vocabulary, holes)
         best.setdefault(texts, RankedFill(texts, scores[index], canvas.num_tokens, index, canvas))
-    return sorted(best.values(), key=flaws)
+    return sorted(best.values(), key=fill_flaws)
 
 
-def has_broken_character(text: str, hole: Hole) -> bool:
+def adds_broken_character(text: str, hole: Hole) -> bool:
     """Whether a fill contains half a character that the hole's own text does not."""
     return text.count(REPLACEMENT_CHARACTER) > (hole.text or hole.starts_with).count(REPLACEMENT_CHARACTER)
 
 
-def is_repetitive(text: str, hole: Hole) -> bool:
+def adds_repetition(text: str, hole: Hole) -> bool:
     """Whether a fill repeats itself, unless the hole's own text does."""
     return repetition.is_repetitive(text) and not repetition.is_repetitive(hole.text or hole.starts_with)
 
@@ -153,7 +153,7 @@ class CanvasProgress:
     def has_typed_text(self) -> bool:
         return bool(self._typed)
 
-    def begin(self) -> tuple[range, list[str]]:
+    def begin_canvas(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
         self._typed.clear()
         return self._planner.group_from(self._end), [text for fills in self.done.values() for text in fills[0].texts]
@@ -206,13 +206,13 @@ def keep_matching(done: FillsByHole, holes: Sequence[Hole]) -> dict[int, list[Ra
     return matching
 
 
-def draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, TokenTexts], num_holes: int) -> Draft:
+def build_draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, TokenTexts], num_holes: int) -> Draft:
     """The current texts of the holes in `parts`, and nothing in the others."""
     texts, confidences = zip(*(parts.get(index, ((), ())) for index in range(num_holes)), strict=True)
     return Draft(request_id, step, max_steps, texts, confidences)
 
 
-def candidates(
+def combine_candidates(
     request_id: str, done: FillsByHole, holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
@@ -223,7 +223,7 @@ def candidates(
     offered = {
         first: useful
         for first, fills in done.items()
-        if (useful := [fill for fill in fills if not any(map(is_repetitive, fill.texts, holes[first:]))])
+        if (useful := [fill for fill in fills if not any(map(adds_repetition, fill.texts, holes[first:]))])
     }
     for rank in range(min(limit, max(map(len, offered.values()), default=0))):
         parts = {first: fills[rank if rank < len(fills) else 0] for first, fills in offered.items()}
@@ -232,7 +232,7 @@ def candidates(
         for first, part in parts.items():
             filled.update(range(first, first + len(part.texts)))
             texts[first : first + len(part.texts)] = part.texts
-        for broken in (index for index in set(filled) if has_broken_character(texts[index], holes[index])):
+        for broken in (index for index in set(filled) if adds_broken_character(texts[index], holes[index])):
             texts[broken] = holes[broken].text or holes[broken].starts_with
             filled.remove(broken)
         if not filled:

@@ -82,14 +82,14 @@ class Vocabulary:
             return tuple(ids), ()
         return (tuple(ids[:-1]), tuple(ids[-1:])) if text else (tuple(ids), ())
 
-    def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
+    def ids_extending(self, start: bytes, *, single_line: bool = False) -> list[int]:
         """`start`'s own token and all that extend it (token healing); `single_line`: but not by a line break."""
         ids = self._range(start)
         if not single_line:
             return ids
         return [id_ for id_ in ids if not self._bytes[id_].startswith(LINE_BREAKS, len(start))]
 
-    def agreeing_with(self, start: bytes) -> list[int]:
+    def ids_compatible_with(self, start: bytes) -> list[int]:
         """Every token that begins with `start` or that `start` begins with, for a place that requires `start`.
 
         White space splits as before a word, or a model that would rather indent less continues with single spaces.
@@ -100,14 +100,14 @@ class Vocabulary:
             parts = [id_ for end in range(1, len(start)) for id_ in self._range(start[:end], exact=True)]
         return list(dict.fromkeys(parts + self._range(start)))
 
-    def breaks_in(self, ids: Collection[int], skip: int, *, or_space: bool = False) -> list[int]:
+    def line_breaking_ids(self, ids: Collection[int], skip: int, *, or_space: bool = False) -> list[int]:
         """The tokens that break the line before any other text, after their first `skip` bytes. `or_space`: or begin
         with white space there.
         """
         first = ((id_, self._bytes[id_][skip:]) for id_ in ids)
         return [id_ for id_, rest in first if (rest if or_space else rest.lstrip(b" \t"))[:1].isspace()]
 
-    def prepare(self) -> None:
+    def build_indexes(self) -> None:
         """Builds the lazy indexes now, which takes a second for 262,144 tokens."""
         len(self._sorted)
 
@@ -126,8 +126,8 @@ class Vocabulary:
 
     @cached_property
     def blank_ids(self) -> dict[bool, list[int]]:
-        """`breaks_in` of all tokens, by `or_space`."""
-        return {space: self.breaks_in(range(len(self)), 0, or_space=space) for space in (False, True)}
+        """The `line_breaking_ids` of all tokens, by `or_space`."""
+        return {space: self.line_breaking_ids(range(len(self)), 0, or_space=space) for space in (False, True)}
 
     @cached_property
     def _bytes(self) -> list[bytes]:

@@ -23,7 +23,7 @@ BLOCK_ROWS = 16
 """The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
 
 
-def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
+def step_temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
     """The temperature of the step after which `steps_left - 1` of `max_steps` remain, falling from t_max to t_min.
 
     Computed in float32, as transformers does, so that the same random stream gives the same tokens.
@@ -50,7 +50,7 @@ def accept_rows(entropies: Tensor, bound: float, at_least: Tensor | None = None)
 
 
 def random_points(count: int, generator: torch.Generator) -> Tensor:
-    """(count, 1) the input of `draw`: one random number a row."""
+    """(count, 1) the input of `sample_tokens`: one random number a row."""
     return torch.rand((count, 1), generator=generator, device=generator.device)
 
 
@@ -119,13 +119,13 @@ class PartialNoise:
         cls, canvas: CanvasBatch, holes: Sequence[HoleLayout], generator: torch.Generator
     ) -> "PartialNoise | None":
         """None where no text is reworked; else some of its tokens, at random, are noised."""
-        if not any(hole.existing for hole in holes):
+        if not any(hole.existing_ids for hole in holes):
             return None
         ids: list[int] = []
         strengths: list[float] = []
         for spans in canvas.spans:
             for (_, first, end), hole in zip(spans, holes, strict=True):
-                ids += hole.existing or (0,) * (end - first)
+                ids += hole.existing_ids or (0,) * (end - first)
                 strengths += [hole.strength] * (end - first)
         device = canvas.pinned.device
         points = torch.rand(len(ids), generator=generator, device=device)
@@ -261,7 +261,7 @@ class Denoiser:
         return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
 
     def _temperature(self) -> Tensor:
-        return temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
+        return step_temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
     def _min_accepted(self) -> Tensor | None:
         if not self._settings.accept_floor:

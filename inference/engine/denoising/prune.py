@@ -2,7 +2,7 @@
 
 After an eighth of the steps only a few canvases continue; until then all see only the start of the suffix. (One round
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
-bad early and not at the end. `pin` drops the canvases that disagree with what the user types or accepts meanwhile.
+bad early and not at the end. `pin_start` drops the canvases that contradict what the user types or accepts meanwhile.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def trial_canvases(rows: Sequence[ComposedCanvas], num_finished: int, free_rows:
     return [row.with_suffix_cut(max(TRIAL_SUFFIX_TOKENS, free)) for row in rows]
 
 
-def is_due(loop: Denoiser, plan: CanvasPlan, num_finished: int) -> bool:
+def is_pruning_due(loop: Denoiser, plan: CanvasPlan, num_finished: int) -> bool:
     """Whether to drop canvases now, or to show the remaining ones the whole suffix."""
     if loop.is_finished or loop.step_number != max(_MIN_STEPS, loop.max_steps // _STEPS_DIVISOR):
         return False
@@ -40,14 +40,14 @@ def is_due(loop: Denoiser, plan: CanvasPlan, num_finished: int) -> bool:
 def prune(
     ranker: FillRanker, loop: Denoiser, plan: CanvasPlan, num_finished: int, scores: Sequence[float] | None = None
 ) -> list[FilledCanvas]:
-    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `FillRanker.rank`."""
+    """Keeps the `num_finished` canvases that rank best; returns them as filled now. `scores`: see `FillRanker.rank`."""
     ranked = ranker.rank(loop.filled_canvases, scores=scores)[:num_finished]
     best = [fill.index for fill in ranked]
     loop.continue_with(best, loop.canvas.select(best, plan.suffix, plan.width))
     return [fill.canvas for fill in ranked]
 
 
-def pin(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, text: str) -> bool:
+def pin_start(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, text: str) -> bool:
     """Pins `text` at the start of a hole and drops the canvases that disagree; False, and no change, if all do."""
     agreeing = [
         (index, *match)

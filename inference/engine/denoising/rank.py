@@ -41,8 +41,8 @@ class ScoreWeights(NamedTuple):
     """An offset for the number of a fill's tokens, the weight of its suffix, and how much of that to read.
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
-    win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
-    and so on. `end` weighs how likely the hole ends there (`end_logprobs`).
+    win too often. `length_deviation` is subtracted for a length e times or an e-th of the usual one, four times as much
+    for e², and so on. `end` weighs how likely the hole ends there (`end_logprobs`).
     """
 
     smoothing: float
@@ -71,7 +71,7 @@ def num_lengths(traits: ModelTraits, holes: Sequence[HoleLayout]) -> int:
     return 1 if ranks_by_masking(traits) else 3
 
 
-def num_finished(traits: ModelTraits) -> int:
+def num_to_finish(traits: ModelTraits) -> int:
     """How many canvases to denoise to the end; more if more candidates are wanted."""
     return 8 if ranks_by_masking(traits) else 4
 
@@ -93,7 +93,7 @@ class FillRanker:
     ) -> list[RankedFill]:
         """The different answers, best first; last those with half a character, then those with an empty hole.
 
-        `quick`: skips scoring a single answer. `known`: their scores, if already computed.
+        `quick`: skips scoring a single answer. `scores`: theirs, if already computed.
         """
         count = len(canvases)
         scores = scores or ([0.0] * count if count == 1 and quick else self._scores(canvases))
@@ -126,7 +126,7 @@ class FillRanker:
         parts: int = NUM_PARTS,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
-        """Appends the score of each to `found`, higher is better. Every `next` makes one pass.
+        """Appends the score of each to `scores`, higher is better. Every `next` makes one pass.
 
         Does not read the fills themselves without `parts`, nor any more of them once it is late.
         """
@@ -187,10 +187,12 @@ class FillRanker:
         (hole, *more_holes), following = self._plan.holes, list(self._plan.suffix[:_SUFFIX_TOKENS])
         if more_holes or not following or hole.min_rows == hole.max_rows:
             return []
-        rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced))
+        rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced_ids))
         device = self._model.family.device
-        ids = torch.tensor([[*hole.forced, *[self._mask_token_id] * rows]], device=device)
-        logits = self._context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
+        ids = torch.tensor([[*hole.forced_ids, *[self._mask_token_id] * rows]], device=device)
+        logits = self._context.predict(
+            ids, torch.arange(len(hole.forced_ids), len(hole.forced_ids) + rows, device=device)
+        )
         logprobs = logits.log_softmax(-1)[:, following]
         ends = [logprobs[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.max_rows + 1))]
         by_length: list[float] = torch.stack(ends).log_softmax(0).tolist()

@@ -55,11 +55,11 @@ def single_count(masked: Tensor, step: int, steps: int) -> Tensor:
     return -(-masked // max(1, steps - step))
 
 
-COUNTS = {"linear": linear_count, "rounded": rounded_count, "single": single_count}
+UNMASK_SCHEDULES = {"linear": linear_count, "rounded": rounded_count, "single": single_count}
 """By `SamplerSettings.schedule`."""
 
 
-def nucleus(logits: Tensor, top_p: float) -> Tensor:
+def filter_top_p(logits: Tensor, top_p: float) -> Tensor:
     """(N, V) logits, the minimum beyond the likeliest tokens whose probabilities together first exceed `top_p`."""
     if top_p >= 1.0:
         return logits
@@ -90,7 +90,7 @@ def select_most_confident(table: Tensor, counts: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Resizing:
+class ResizeRules:
     """The token that doubles a row, the one that removes it, and the least and most open rows of each hole."""
 
     expand_id: int
@@ -100,7 +100,7 @@ class Resizing:
     """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
     @classmethod
-    def from_model(cls, model: LoadedModel, holes: Sequence[HoleLayout]) -> "Resizing | None":
+    def from_model(cls, model: LoadedModel, holes: Sequence[HoleLayout]) -> "ResizeRules | None":
         """For canvases with these holes; None if the model cannot request that."""
         stated = model.properties
         if not model.traits.can_resize:
@@ -110,7 +110,7 @@ class Resizing:
         limits = [(hole.min_rows, hole.max_rows) for hole in holes]
         return cls(stated.expand_token_id, stated.delete_token_id, limits, budget)
 
-    def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
+    def resizable_rows(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
         """(N,) bool each: whose hole may grow, and shrink. `doubled`: how many rows of each canvas have been."""
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
         shrinks = grows.clone()
@@ -123,7 +123,7 @@ class Resizing:
 
 
 def resize_canvases(
-    canvas: CanvasBatch, tokens: Tensor, masked: Tensor, rules: Resizing
+    canvas: CanvasBatch, tokens: Tensor, masked: Tensor, rules: ResizeRules
 ) -> tuple[CanvasBatch, Tensor, Tensor] | None:
     """The canvases after applying the rows that hold a token of `rules`; None if no written row does.
 
@@ -162,7 +162,7 @@ def resize_canvases(
     )
 
 
-def _copies(resize_token: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
+def _copies(resize_token: int | None, size: int, limits: tuple[int, int], rules: ResizeRules) -> tuple[int, bool, int]:
     """For a row with or without such a token: how many rows it becomes, whether they are masked, its hole's size."""
     min_rows, max_rows = limits
     if resize_token is None:
@@ -182,7 +182,7 @@ class UnmaskingDenoiser(Denoiser):
         settings: SamplerSettings,
         noise: NoiseSource,
         *,
-        resizing: Resizing | None = None,
+        resizing: ResizeRules | None = None,
         start: PartialNoise | None = None,
         **options: Any,
     ) -> None:
@@ -206,7 +206,7 @@ class UnmaskingDenoiser(Denoiser):
     @torch.inference_mode()
     def step(self) -> None:
         """One forward pass and the rows it writes. Skips steps that would write nothing."""
-        count = COUNTS[self._settings.schedule]
+        count = UNMASK_SCHEDULES[self._settings.schedule]
         while not bool((due := count(self._per_canvas(self._masked), self._time, self._times)).any()):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
@@ -263,7 +263,7 @@ class UnmaskingDenoiser(Denoiser):
         return tokens, confidence, probs
 
     def _choose_block_tokens(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        logits = nucleus(logits, self._settings.top_p)
+        logits = filter_top_p(logits, self._settings.top_p)
         probabilities = logits.softmax(-1, dtype=torch.float32)
         tokens = logits.argmax(-1) if points is None else denoise.sample_tokens(probabilities, points)
         confidence = unmask_confidence(self._settings.method, probabilities, tokens)
@@ -273,12 +273,12 @@ class UnmaskingDenoiser(Denoiser):
         """(N, V) logits without the tokens that would take a hole beyond its limits."""
         if self._resizing is None:
             return logits
-        grows, shrinks = self._resizing.allowed(self.canvas, self._doubled, last=self._time + 1 >= self._times)
+        grows, shrinks = self._resizing.resizable_rows(self.canvas, self._doubled, last=self._time + 1 >= self._times)
         for token, allowed in ((self._resizing.expand_id, grows), (self._resizing.delete_id, shrinks)):
             logits[~allowed[chosen], token] += FORBIDDEN
         return logits
 
-    def _resize(self, rules: Resizing) -> None:
+    def _resize(self, rules: ResizeRules) -> None:
         """Replaces each doubled row by two masked ones, and removes each deleted one."""
         resized = resize_canvases(self.canvas, self._argmax, self._masked, rules)
         if resized is None:

@@ -23,7 +23,7 @@ _MAX_REPEATED_LINES = 8
 _MAX_LINE_CHARS = 200
 
 
-def message(query: InfillQuery) -> str:
+def user_message(query: InfillQuery) -> str:
     """The prompt as a single user message, since some models know no other role."""
     hole = _hole_mark(query)
     name = f' path="{query.path[-200:]}"' if query.path.isprintable() and query.path else ""
@@ -38,7 +38,7 @@ def message(query: InfillQuery) -> str:
         )
     if query.instruction:
         parts.append(f"What is wanted of the text: {query.instruction}")
-    marks = fence(query)
+    marks = code_fence(query)
     line = query.prefix.rpartition("\n")[2].strip()[-_MAX_LINE_CHARS:]
     continues = f" It goes on right behind `{line}`." if line and "`" not in line else ""
     lines = " It has one line." if query.single_line else ""
@@ -49,7 +49,7 @@ def message(query: InfillQuery) -> str:
     return "\n\n".join(parts)
 
 
-def fence(query: InfillQuery) -> str:
+def code_fence(query: InfillQuery) -> str:
     return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_whole_text(query)))])
 
 

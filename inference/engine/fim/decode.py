@@ -212,7 +212,7 @@ class Decoder:
         self._max_draft_tokens = min(_MAX_DRAFT, max(1, model.traits.free_rows - 1))
         self.passes = 0
 
-    def write(self, branch: Branch) -> Iterator[None]:
+    def decode_branch(self, branch: Branch) -> Iterator[None]:
         """Decodes a branch to its end. Each `next` is a forward pass; the caller may change the branch then."""
         while not branch.is_finished:
             self.step(branch)
@@ -264,7 +264,7 @@ class Decoder:
             gap_nats, _, parent, index, choice = heapq.heappop(queue)
             branch = parent.truncated(self._vocabulary, index)
             self._append(branch, choice)
-            for _ in self.write(branch):
+            for _ in self.decode_branch(branch):
                 yield branch
             add(branch, gap_nats + _DEPTH_PENALTY_NATS, index + 1)
             if branch.text.strip() and branch.text not in texts:
@@ -325,7 +325,7 @@ class Decoder:
         minimum = branch.prompt.min_tokens
         bias = self._text_or_stop_bias
         if forced:
-            ids = self._vocabulary.agreeing_with(forced)
+            ids = self._vocabulary.ids_compatible_with(forced)
             bias = torch.full_like(bias, FORBIDDEN)
             bias[ids] = self._text_or_stop_bias[ids]
         if branch.num_tokens >= minimum:
@@ -336,7 +336,9 @@ class Decoder:
         if branch.prompt.single_line or is_tight:
             vocabulary = self._vocabulary
             blank = (
-                vocabulary.breaks_in(ids, len(forced), or_space=is_tight) if forced else vocabulary.blank_ids[is_tight]
+                vocabulary.line_breaking_ids(ids, len(forced), or_space=is_tight)
+                if forced
+                else vocabulary.blank_ids[is_tight]
             )
             bias[blank] = FORBIDDEN
         return bias

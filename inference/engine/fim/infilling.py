@@ -51,7 +51,7 @@ _RERANK_MARGIN_NATS = 1.0
 """How much likelier another text must make the region to replace the first; less is chance."""
 
 
-class Region:
+class HoleRegion:
     """Everything from a request's first hole to its last, as one long fill. Its likelihood decides between texts."""
 
     def __init__(self, model: LoadedModel, prompts: PromptBuilder, parts: TextAndHoles) -> None:
@@ -172,7 +172,7 @@ class FimRun(RequestRun[FimEvent]):
         done = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
         complete = not self._was_cut and len(self._fills) == len(holes)
         ms = self._counters.ms()
-        yield from results.candidates(self._request.id, done, holes, self._max_texts, ms, complete=complete)
+        yield from results.combine_candidates(self._request.id, done, holes, self._max_texts, ms, complete=complete)
 
     def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
         """Decodes the texts of one hole, with the texts of the others around it."""
@@ -215,7 +215,9 @@ class FimRun(RequestRun[FimEvent]):
         if branches[0].is_finished:
             branches = [one for one in branches if one.text.strip() and not self._repeats_name(one)] or branches
             ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
-            ranked.sort(key=lambda fill: (results.flaws(fill), leaves_open(fill.texts[0]), fill.index > 0, -fill.score))
+            ranked.sort(
+                key=lambda fill: (results.fill_flaws(fill), leaves_open(fill.texts[0]), fill.index > 0, -fill.score)
+            )
             self._fills[index] = ranked[:num_texts]
             self._drop_mismatches()
 
@@ -316,7 +318,7 @@ class FimRun(RequestRun[FimEvent]):
     def _begin(self, index: int, window: PromptWindow) -> tuple[Branch, list[int] | None]:
         hole = self._parts.holes[index]
         prompt = self._prompts.build(self._parts, self._texts(), index, window)
-        if query.is_rewritten(hole) and prompt.query is None:
+        if query.is_rewrite(hole) and prompt.query is None:
             return Branch.from_existing(self._model.vocabulary, prompt, hole.text)
         return Branch.from_forced(self._model.vocabulary, prompt), None
 
@@ -336,19 +338,19 @@ class FimRun(RequestRun[FimEvent]):
             parts[current] = branch.token_texts(self._model.vocabulary)
         max_tokens = sum(map(query.max_new_tokens, self._parts.holes))
         done = (len(branch.choices) if branch else 0) + sum(fill.tokens for fill in best.values())
-        return results.draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
+        return results.build_draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
 
-    def _common_region(self) -> Region | None:
+    def _common_region(self) -> HoleRegion | None:
         """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
         texts = self._parts.texts
         holes = self._parts.holes
-        if len(holes) == 1 or self._prompts.uses_chat or any(map(query.is_rewritten, holes)):
+        if len(holes) == 1 or self._prompts.uses_chat or any(map(query.is_rewrite, holes)):
             return None
         pinned_texts = (hole.text for hole in holes if hole.strength == 0)
         if sum(map(len, (*texts[1:-1], *pinned_texts))) > _MAX_REGION_CHARS:
             return None
         with suppress(RequestError):
-            return Region(self._model, self._prompts, self._parts)
+            return HoleRegion(self._model, self._prompts, self._parts)
         return None
 
     def _holes_with_alternatives(self) -> list[int]:
@@ -356,7 +358,7 @@ class FimRun(RequestRun[FimEvent]):
         several = [index for index, fills in self._fills.items() if fills[1:]]
         return sorted(several, key=lambda index: self._fills[index][0].score)
 
-    def _rerank(self, region: Region) -> Iterator[FimEvent | None]:
+    def _rerank(self, region: HoleRegion) -> Iterator[FimEvent | None]:
         """Puts those texts first that make the region likeliest, hole by hole, the least confident first."""
         ids = region.prompt.ids
         if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
@@ -374,7 +376,7 @@ class FimRun(RequestRun[FimEvent]):
                         yield from self._rank_by_region(index, region, decoder)
             self._counters.steps += decoder.passes
 
-    def _rank_by_region(self, index: int, region: Region, decoder: Decoder) -> Iterator[FimEvent | None]:
+    def _rank_by_region(self, index: int, region: HoleRegion, decoder: Decoder) -> Iterator[FimEvent | None]:
         """Sorts the texts of a hole by the likelihood of the region with each. The first has a margin."""
         texts = self._texts()
         scores = dict[tuple[str, ...], float]()
@@ -389,7 +391,7 @@ class FimRun(RequestRun[FimEvent]):
             if logprob is None or not self._is_complete():
                 return
             scores[fill.texts] = logprob if scores else logprob + _RERANK_MARGIN_NATS
-        self._fills[index].sort(key=lambda fill: (results.flaws(fill), -scores[fill.texts]))
+        self._fills[index].sort(key=lambda fill: (results.fill_flaws(fill), -scores[fill.texts]))
         yield self._draft() if self._request.drafts else None
 
 

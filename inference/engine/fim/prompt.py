@@ -15,7 +15,7 @@ from inference.engine.canvas import repetition
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
 from inference.engine.fim import chat, query
-from inference.engine.fim.query import CHARACTERS_PER_TOKEN, InfillQuery
+from inference.engine.fim.query import MIN_CHARS_PER_TOKEN, InfillQuery
 from inference.engine.loaded_model import LoadedModel
 from inference.messages import Hole, InfillRequest
 
@@ -126,7 +126,7 @@ class PromptBuilder:
         self.windows = _SUFFIX_FIRST_WINDOWS if self._family.is_suffix_first else _WINDOWS
         self._name = "" if request.name_comment else request.path
         """Shown in the model's own form where no comment tells it."""
-        self._files = query.fit_snippets(request.context, context_tokens(model))
+        self._files = query.fit_snippets(request.context, max_snippet_tokens(model))
 
     def build(
         self, parts: TextAndHoles, fills: Sequence[str], index: int, window: PromptWindow = _WINDOWS[0]
@@ -159,9 +159,9 @@ class PromptBuilder:
         """
         if self._family.is_suffix_first:
             return list(self.build(parts, [""] * len(parts.holes), index).ids)
-        prefix = query.below_name(self._request.name_comment, "".join(parts.texts[: index + 1]))
+        prefix = query.prepend_name_comment(self._request.name_comment, "".join(parts.texts[: index + 1]))
         suffix = "".join(parts.texts[index + 1 :])
-        max_chars = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
+        max_chars = self._model.properties.max_prefix_tokens * MIN_CHARS_PER_TOKEN
         start = text_window.window_start(prefix, max_chars)
         text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
         return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "", self._name)
@@ -169,7 +169,7 @@ class PromptBuilder:
     def _fim_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
         typed_prefix = prefix + hole.starts_with
         base = _forced_offset(prefix, typed_prefix)
-        named_prefix = query.below_name(self._request.name_comment, typed_prefix[:base])
+        named_prefix = query.prepend_name_comment(self._request.name_comment, typed_prefix[:base])
         visible_prefix, visible_suffix = self._crop(named_prefix, suffix, window)
         ids = self._family.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix, self._name)
         healed_bytes = len(typed_prefix[base : max(base, len(prefix))].encode())
@@ -201,13 +201,13 @@ class PromptBuilder:
         """A chat turn whose answer begins with the opening fence."""
         prefix, suffix = self._crop(prefix + hole.starts_with, suffix, window)
         request = self._request
-        draft = hole.text if query.is_rewritten(hole) else ""
+        draft = hole.text if query.is_rewrite(hole) else ""
         files = self._files if window.files else ()
         limit = query.max_new_tokens(hole)
         chat_query = InfillQuery(
             prefix, suffix, hole.single_line, limit, request.path, request.language, files, request.instruction, draft
         )
-        ids = self._family.chat_prompt(chat.message(chat_query), _opening_fence(chat_query)) or []
+        ids = self._family.chat_prompt(chat.user_message(chat_query), _opening_fence(chat_query)) or []
         limit += query.estimate_tokens(prefix.rpartition("\n")[2]) + 8
         return FimPrompt(tuple(ids), b"", 0, hole.starts_with, 1, limit, hole.single_line, query=chat_query)
 
@@ -219,20 +219,20 @@ class PromptBuilder:
     def _crop(self, prefix: str, suffix: str, window: PromptWindow) -> tuple[str, str]:
         """The prefix and suffix that the model sees. The start stays fixed while a long prefix grows by some lines."""
         properties = self._model.properties
-        max_chars = int(properties.max_prefix_tokens * window.prefix) * CHARACTERS_PER_TOKEN
+        max_chars = int(properties.max_prefix_tokens * window.prefix) * MIN_CHARS_PER_TOKEN
         start = text_window.window_start(prefix, max(1, max_chars))
-        end = int(properties.suffix_tokens * window.suffix) * CHARACTERS_PER_TOKEN
+        end = int(properties.suffix_tokens * window.suffix) * MIN_CHARS_PER_TOKEN
         return prefix[start:], text_window.first_lines(suffix, end)
 
     def _max_new_tokens(self, hole: Hole, *, is_prose: bool) -> int:
         max_tokens = query.max_new_tokens(hole)
-        is_sentence = is_prose and hole.single_line and not query.is_rewritten(hole)
+        is_sentence = is_prose and hole.single_line and not query.is_rewrite(hole)
         if hole.max_tokens or not (self._request.quick or is_sentence):
             return max_tokens
         return min(max_tokens, _MAX_QUICK_TOKENS * (1 if hole.single_line else _QUICK_BLOCK_FACTOR))
 
 
-def context_tokens(model: LoadedModel) -> int:
+def max_snippet_tokens(model: LoadedModel) -> int:
     """The most tokens of other files in a prompt. After a suffix they would be read again at each new position."""
     return 0 if model.fim.is_suffix_first else int(model.properties.max_prefix_tokens * _CONTEXT_SHARE)
 
@@ -249,4 +249,4 @@ def _forced_offset(prefix: str, typed_prefix: str) -> int:
 
 def _opening_fence(chat_query: InfillQuery) -> str:
     language = chat_query.language if chat_query.language.isalnum() else ""
-    return f"{chat.fence(chat_query)}{language}\n"
+    return f"{chat.code_fence(chat_query)}{language}\n"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from inference.engine import text_window
 from inference.messages import Hole, HoleKind, Snippet
 
-CHARACTERS_PER_TOKEN = 3
+MIN_CHARS_PER_TOKEN = 3
 """A low estimate: the server's tokenizer is unknown here."""
 _PREFIX_TOKENS = 3_000
 _SUFFIX_TOKENS = 1_000
-CONTEXT_TOKENS = 2_048
+MAX_SNIPPET_TOKENS = 2_048
 _MIN_SHARE = 1 / 16
 _RESERVED_TOKENS = 256
 """For the model's control tokens and, in a chat, the words around the texts."""
@@ -42,21 +42,21 @@ class InfillQuery:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """A `share` of the usual text, within the server's limit of `context_tokens` for prompt and answer, if known."""
+class ContextWindow:
+    """A `share` of the usual text, within the server's `context_length`, in tokens of prompt and answer, if known."""
 
-    context_tokens: int | None = None
+    context_length: int | None = None
     share: float = 1.0
 
-    def smaller(self) -> "Windows | None":
+    def smaller(self) -> "ContextWindow | None":
         """Returns windows half as large, for a server that rejects these as too long; None below the minimum."""
         return replace(self, share=self.share / 2) if self.share > _MIN_SHARE else None
 
     def crop(self, prefix: str, suffix: str, answer_tokens: int, control_tokens: Sequence[str]) -> tuple[str, str]:
         """Returns the prefix and suffix that fit beside `answer_tokens`, cut at line ends and at `control_tokens`."""
         share = self.share * self._fitting_share(answer_tokens)
-        prefix = _last_lines(prefix, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
-        suffix = text_window.first_lines(suffix, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
+        prefix = _last_lines(prefix, int(_PREFIX_TOKENS * share) * MIN_CHARS_PER_TOKEN)
+        suffix = text_window.first_lines(suffix, int(_SUFFIX_TOKENS * share) * MIN_CHARS_PER_TOKEN)
         for token in control_tokens:
             prefix = prefix.rpartition(token)[2]
             suffix = suffix.partition(token)[0]
@@ -64,16 +64,16 @@ class Windows:
 
     def fit_snippets(self, snippets: Sequence[Snippet], used_tokens: int) -> tuple[Snippet, ...]:
         """The snippets of other files that fit beside this many tokens, most useful first."""
-        remaining_tokens = int(CONTEXT_TOKENS * self.share)
-        if self.context_tokens is not None:
-            remaining_tokens = min(remaining_tokens, self.context_tokens - used_tokens - _RESERVED_TOKENS)
+        remaining_tokens = int(MAX_SNIPPET_TOKENS * self.share)
+        if self.context_length is not None:
+            remaining_tokens = min(remaining_tokens, self.context_length - used_tokens - _RESERVED_TOKENS)
         return fit_snippets(snippets, remaining_tokens)
 
     def _fitting_share(self, answer_tokens: int) -> float:
         """The share of the usual windows that fits a server with a small context."""
-        if self.context_tokens is None:
+        if self.context_length is None:
             return 1.0
-        remaining_tokens = self.context_tokens - answer_tokens - _RESERVED_TOKENS
+        remaining_tokens = self.context_length - answer_tokens - _RESERVED_TOKENS
         return min(1.0, max(_MIN_SHARE, remaining_tokens / (_PREFIX_TOKENS + _SUFFIX_TOKENS)))
 
 
@@ -82,7 +82,7 @@ def fit_snippets(snippets: Sequence[Snippet], remaining_tokens: int) -> tuple[Sn
     fitting = list[Snippet]()
     for snippet in snippets:
         remaining_tokens -= estimate_tokens(snippet.path)
-        text = text_window.first_lines(snippet.text, max(remaining_tokens, 0) * CHARACTERS_PER_TOKEN)
+        text = text_window.first_lines(snippet.text, max(remaining_tokens, 0) * MIN_CHARS_PER_TOKEN)
         remaining_tokens -= estimate_tokens(snippet.text)
         fitting += [Snippet(snippet.path, text)] if "\n" in text or remaining_tokens >= 0 else []
         if remaining_tokens <= 0:
@@ -90,14 +90,14 @@ def fit_snippets(snippets: Sequence[Snippet], remaining_tokens: int) -> tuple[Sn
     return tuple(fitting)
 
 
-def below_name(comment: str, prefix: str) -> str:
+def prepend_name_comment(comment: str, prefix: str) -> str:
     """The text in front of a hole below a comment with the file's name, unless its first line tells its language."""
     return prefix if prefix.startswith(_FIRST_LINES) else comment + prefix
 
 
 def estimate_tokens(text: str) -> int:
     """How many tokens a text has at most, usually."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
+    return -(-len(text) // MIN_CHARS_PER_TOKEN)
 
 
 def max_new_tokens(hole: Hole) -> int:
@@ -105,10 +105,10 @@ def max_new_tokens(hole: Hole) -> int:
     if hole.max_tokens:
         return hole.max_tokens
     limit = _MAX_TOKENS_BY_KIND.get(hole.kind, _MAX_LINE_TOKENS if hole.single_line else _MAX_BLOCK_TOKENS)
-    return max(limit, int(estimate_tokens(hole.text) * _REWRITE_FACTOR)) if is_rewritten(hole) else limit
+    return max(limit, int(estimate_tokens(hole.text) * _REWRITE_FACTOR)) if is_rewrite(hole) else limit
 
 
-def is_rewritten(hole: Hole) -> bool:
+def is_rewrite(hole: Hole) -> bool:
     """Whether the fill replaces the hole's current text, so that a partial fill would lose the rest."""
     return bool(hole.text) and 0.0 < hole.strength < 1.0
 

@@ -113,7 +113,7 @@ class EncodedPrefix:
 
 
 def _append(rows: ArrayRows, buffer: Array, new: Array, length: int) -> Array:
-    """Writes `new` (1, heads, n, size) at row `at`, in a larger buffer if need be; views of the old one stay valid."""
+    """Writes `new` (1, heads, n, size) at row `length`, in a larger buffer if need be; old views stay valid."""
     end = length + new.shape[2]
     if buffer.shape[2] < end:
         grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if length else end)

@@ -125,11 +125,11 @@ class Int8WeightOnlyLinear:
     """Weight-only int8 linear layer, for processors without `Int8DynamicLinear`: activations keep their dtype.
 
     Many rows are multiplied by weights that are unpacked piece by piece. A row's products are the same alone or among
-    up to `few` rows: torch's kernel for packed weights adds in the same order.
+    up to `few_rows` rows: torch's kernel for packed weights adds in the same order.
     """
 
     def __init__(self, packed: Int8Weight, buffer: Tensor, few_rows: int) -> None:
-        """`place`: see `dequant_buffer`. `few`: up to this many rows go to the kernel, which only a CPU has."""
+        """`buffer`: see `dequant_buffer`. `few_rows`: up to this many go to the kernel, which only a CPU has."""
         self.packed = packed
         self.shape = packed.shape
         self._place = buffer

@@ -9,7 +9,7 @@ import msgspec
 
 from inference.engine.fim import chat
 from inference.engine.fim.chat import CodeBlock
-from inference.engine.fim.query import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, InfillQuery
+from inference.engine.fim.query import MAX_SNIPPET_TOKENS, MIN_CHARS_PER_TOKEN, InfillQuery
 from inference.models import fim_tokens
 from inference.remote.http import AnswerError, decode_json, one_line
 
@@ -164,7 +164,7 @@ class FimCompletionApi(CompletionApi):
         self.kind = kind
         self._tokens = fim_tokens.tokens_for_kind(kind, model)
         self.control_tokens = self._tokens.control_tokens
-        self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
+        self.context_tokens = MAX_SNIPPET_TOKENS if self._tokens.repository else 0
 
     def body(self, question: InfillQuery) -> dict[str, Any]:
         prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
@@ -178,7 +178,7 @@ class LlamaInfillApi(CompletionApi):
 
     kind = "infill"
     path = "/infill"
-    context_tokens = CONTEXT_TOKENS
+    context_tokens = MAX_SNIPPET_TOKENS
 
     def body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, _line_end(question))
@@ -203,14 +203,14 @@ class ChatApi(CompletionApi):
 
     kind = "chat"
     path = "/v1/chat/completions"
-    context_tokens = CONTEXT_TOKENS
+    context_tokens = MAX_SNIPPET_TOKENS
     sees_drafts = True
 
     def body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
         extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
-        return {"messages": [{"role": "user", "content": chat.message(question)}], **common, **extras}
+        return {"messages": [{"role": "user", "content": chat.user_message(question)}], **common, **extras}
 
     def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> CodeBlock:
         """For a single line, waits for nothing behind it."""
@@ -237,7 +237,7 @@ def _line_end(question: InfillQuery) -> list[str]:
 
 def max_answer_chars(question: InfillQuery) -> int:
     """An answer longer than this ignores `max_tokens`."""
-    return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8
+    return (question.max_tokens + _AROUND_CODE_TOKENS) * MIN_CHARS_PER_TOKEN * 8
 
 
 def _end(reason: str | None) -> str:

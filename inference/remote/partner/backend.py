@@ -18,7 +18,7 @@ from msgspec import Meta
 from inference.deadline import Deadline
 from inference.engine.canvas import results
 from inference.engine.fim import query
-from inference.engine.fim.query import InfillQuery, Windows
+from inference.engine.fim.query import ContextWindow, InfillQuery
 from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError
@@ -205,7 +205,7 @@ class CandidateWriter:
         answer = None if self.is_complete else self._answer
         fills = [*self.fills, self._truncated_fill(answer)] if answer and answer.text else self.fills
         incomplete = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
-        if any(map(query.is_rewritten, incomplete)) or not any(fill.text for fill in fills):
+        if any(map(query.is_rewrite, incomplete)) or not any(fill.text for fill in fills):
             return None
         unfilled = range(len(fills), len(holes))
         probs = [value for fill in fills for value in fill.probs]
@@ -275,7 +275,7 @@ class CandidateWriter:
         text = answer.text.rstrip("\ufffd")
         is_whole = False
         if not answer.question.single_line and "\n" in text.strip("\n"):
-            is_rewritten = query.is_rewritten(self._infilling.holes[len(self.fills)])
+            is_rewritten = query.is_rewrite(self._infilling.holes[len(self.fills)])
             is_whole = answer.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
         return PartnerFill(self._pinned + text, is_whole, answer.tokens, answer.probs)
@@ -306,19 +306,19 @@ class PartnerRun(RemoteRun):
         return self.job.typed.get(hole_index, self.holes[hole_index].starts_with)
 
     def request_fill(
-        self, hole_index: int, fills: list[PartnerFill], windows: Windows, *, candidate: int
+        self, hole_index: int, fills: list[PartnerFill], windows: ContextWindow, *, candidate: int
     ) -> StreamedFill:
         """The answer to a question for a hole after the fills of earlier ones; later ones are empty."""
         hole = self.holes[hole_index]
         texts = self._parts.texts
         request = self.request
         text_before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[hole_index]
-        draft = hole.text if self._interface.sees_drafts and query.is_rewritten(hole) else ""
+        draft = hole.text if self._interface.sees_drafts and query.is_rewrite(hole) else ""
         max_new_tokens = query.max_new_tokens(hole)
         reserved_tokens = max_new_tokens + query.estimate_tokens(draft) + query.estimate_tokens(request.instruction)
         text_after = "".join(texts[hole_index + 1 :])
         if self._interface.kind != "chat":  # its message names the file
-            text_before = query.below_name(request.name_comment, text_before)
+            text_before = query.prepend_name_comment(request.name_comment, text_before)
         prefix, suffix = windows.crop(
             text_before + self.pinned(hole_index), text_after, reserved_tokens, self._interface.control_tokens
         )
@@ -372,7 +372,7 @@ class PartnerRun(RemoteRun):
         distinct: dict[tuple[str, ...], Candidate] = {}
         for writer in self._writers:
             candidate = None if writer.error else writer.candidate()
-            flaws = (results.has_broken_character, results.is_repetitive)
+            flaws = (results.adds_broken_character, results.adds_repetition)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 distinct.setdefault(candidate.texts, candidate)
         ranked = [*list(distinct.values())[:1], *sorted(list(distinct.values())[1:], key=lambda it: -it.score)]
@@ -388,7 +388,7 @@ class PartnerRun(RemoteRun):
         max_tokens = sum(map(query.max_new_tokens, self.holes))
         parts = {index: ((fill.text,), (_mean(fill.probs),)) for index, fill in enumerate(fills)}
         num_tokens = min(max_tokens, sum(fill.tokens for fill in fills))
-        return results.draft(self.request.id, num_tokens, max_tokens, parts, len(self.holes))
+        return results.build_draft(self.request.id, num_tokens, max_tokens, parts, len(self.holes))
 
 
 def _mean(probs: "list[float] | tuple[float, ...]") -> float:
@@ -413,7 +413,7 @@ class PartnerBackend(ServerBackend):
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
-        self.windows = Windows(limit)
+        self.windows = ContextWindow(limit)
         self.interface = interface
         self.model = name
         self.partner = interface.kind
@@ -423,9 +423,9 @@ class PartnerBackend(ServerBackend):
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return PartnerRun(self, job).events()
 
-    def adopt_windows(self, windows: Windows) -> None:
+    def adopt_windows(self, windows: ContextWindow) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
-        if windows.context_tokens == self.windows.context_tokens and windows.share < self.windows.share:
+        if windows.context_length == self.windows.context_length and windows.share < self.windows.share:
             self.windows = windows
 
     async def _served_model(self) -> ServedModel:

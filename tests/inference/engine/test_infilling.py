@@ -176,14 +176,14 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
     hole = Hole(text=text, strength=0.5, single_line=True)
     (slots,) = planned(engine, Text(source), hole, Text(REST)).holes
-    given = vocabulary.bytes_of(list(slots.forced + slots.existing))
+    given = vocabulary.bytes_of(list(slots.forced_ids + slots.existing_ids))
     before = given[: slots.healed_bytes]
     assert given == before + text.encode()
     assert source.endswith(before.decode())
-    open_start = before[len(vocabulary.bytes_of(list(slots.forced))) :]
+    open_start = before[len(vocabulary.bytes_of(list(slots.forced_ids))) :]
     if open_start:
-        assert slots.allowed
-        assert all(vocabulary.bytes_of([token]).startswith(open_start) for token in slots.allowed)
+        assert slots.allowed_ids
+        assert all(vocabulary.bytes_of([token]).startswith(open_start) for token in slots.allowed_ids)
 
 
 def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:

@@ -56,7 +56,7 @@ def _offered(texts: list[list[str]], holes: list[Hole]) -> list[tuple[tuple[str,
     """What is offered with these texts for the first holes, one hole to a canvas."""
     canvas = FilledCanvas([], [], [], 1)
     fills = {index: [RankedFill((text,), 0.0, 1, 0, canvas) for text in of_hole] for index, of_hole in enumerate(texts)}
-    found = results.candidates("r", fills, holes, 3, 0.0, complete=True)
+    found = results.combine_candidates("r", fills, holes, 3, 0.0, complete=True)
     return [(candidate.texts, candidate.unfilled) for candidate in found]
 
 

@@ -18,7 +18,7 @@ from inference.engine.canvas.layout import CanvasPlan, HoleLayout
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.denoising import length, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
-from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, trial_canvases
+from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_pruning_due, prune, trial_canvases
 from inference.engine.denoising.rank import FillRanker, ScoreWeights
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import PrefixHandle
@@ -254,7 +254,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
     model, lengths = embedded.loaded, (2, 5, 7, 1)
     with begun(embedded, lengths, FINISHED) as (loop, ranking, plan):
         (hole,) = plan.holes
-        assert hole.allowed is not None, "the first row is held to what healing took off the prefix"
+        assert hole.allowed_ids is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
             loop.step()
         before, sure, feedback, owner = loop.prediction_ids, loop.row_confidences, loop.feedback, loop.canvas.owner
@@ -269,7 +269,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         fresh, held = model.constraints.build(loop.canvas, plan.holes), loop.constraint
         assert torch.equal(fresh.biases[fresh.bias_index], held.biases[held.bias_index])
         loop.step()
-        assert is_due(loop, plan, FINISHED)
+        assert is_pruning_due(loop, plan, FINISHED)
         best = ranking.rank(loop.filled_canvases)[:FINISHED]
         assert prune(ranking, loop, plan, FINISHED) == [one.canvas for one in best]
         left = ranking.rank(loop.filled_canvases)
@@ -277,7 +277,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         while not loop.is_finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
-        assert int(loop.prediction_ids[0, first]) in hole.allowed
+        assert int(loop.prediction_ids[0, first]) in hole.allowed_ids
         unwritten = {model.properties.mask_token_id}
         assert not set(loop.prediction_ids[0].tolist()[first:]) & unwritten
 
@@ -290,10 +290,10 @@ def test_few_canvases_are_finished_with_the_whole_suffix(embedded: Engine, finis
         while not loop.is_finished:
             assert set(suffixes(loop)) == {plan.suffix[: None if kept else TRIAL_SUFFIX_TOKENS]}
             loop.step()
-            if is_due(loop, plan, finished):
+            if is_pruning_due(loop, plan, finished):
                 prune(ranking, loop, plan, finished)
                 kept.append(loop.canvas.batch)
-                assert not is_due(loop, plan, finished)
+                assert not is_pruning_due(loop, plan, finished)
     assert kept == [finished]
 
 
@@ -301,7 +301,7 @@ def test_kept_canvases_see_the_whole_suffix(embedded: Engine) -> None:
     """What the user typed, or that two were alike, may have left no more than are wanted."""
     with begun(embedded, (8, 9, 10), finished=2) as (loop, ranking, plan):
         loop.continue_with([0], loop.canvas.select([0], plan.suffix[:3], plan.width))
-        while not is_due(loop, plan, 2):
+        while not is_pruning_due(loop, plan, 2):
             loop.step()
         prune(ranking, loop, plan, 2)
         assert suffixes(loop) == [plan.suffix]

@@ -86,7 +86,7 @@ def test_tokens_starting_with_a_text_are_found_and_no_others(embedded: Engine) -
     every = range(len(vocabulary))
     for start in (b" re", b"(", b"\n    ", b"zzzzqq"):
         expected = {id_ for id_ in every if vocabulary.bytes_of([id_]).startswith(start)}
-        assert set(vocabulary.starting_with(start)) == expected
+        assert set(vocabulary.ids_extending(start)) == expected
 
 
 def test_half_a_character_is_shown_as_a_replacement(embedded: Engine) -> None:
@@ -154,10 +154,10 @@ def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tas
 def test_blanks_before_a_hole_and_typed_ones_are_kept(qwen: Vocabulary, blank: str, typed: str) -> None:
     plan = planned(qwen, "if x:\n" + blank, Hole(starts_with=typed), "\n")
     (hole,) = plan.holes
-    given = qwen.bytes_of([*plan.prefix_ids, *hole.forced])
+    given = qwen.bytes_of([*plan.prefix_ids, *hole.forced_ids])
     whole = ("if x:\n" + blank + typed).encode()
     assert whole.startswith(given)
-    assert all(qwen.bytes_of([id_]).startswith(whole[len(given) :]) for id_ in hole.allowed)
+    assert all(qwen.bytes_of([id_]).startswith(whole[len(given) :]) for id_ in hole.allowed_ids)
 
 
 @pytest.mark.parametrize(("fill", "text"), [("f(x)\n", "f(x)"), ("f(x)\n\n y = 2", "f(x)"), ("f(x", "f(x")])
@@ -172,5 +172,5 @@ def test_a_line_break_ends_the_text_of_a_hole_of_one_line(qwen: Vocabulary, fill
 
 def test_what_is_typed_of_a_hole_of_one_line_may_break_it(qwen: Vocabulary) -> None:
     (hole,) = planned(qwen, "x = ", Hole(single_line=True, starts_with="f(\n    y"), "\n").holes
-    ids = [*hole.forced, *qwen.encode(" y)\n")]
-    assert FilledCanvas(ids, [], [(0, len(hole.forced), len(ids))], 1).texts(qwen, [hole]) == ("f(\n    y)",)
+    ids = [*hole.forced_ids, *qwen.encode(" y)\n")]
+    assert FilledCanvas(ids, [], [(0, len(hole.forced_ids), len(ids))], 1).texts(qwen, [hole]) == ("f(\n    y)",)

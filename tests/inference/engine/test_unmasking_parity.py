@@ -16,7 +16,7 @@ import torch
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising.denoise import NoiseSource
-from inference.engine.denoising.unmask import Resizing, UnmaskingDenoiser
+from inference.engine.denoising.unmask import ResizeRules, UnmaskingDenoiser
 from inference.models.family import ModelAdapter
 from inference.models.infill_config import SamplerSettings
 from tests.inference.models import random_masked
@@ -136,7 +136,7 @@ def ours(
     family: ModelAdapter,
     row: ComposedCanvas,
     settings: SamplerSettings,
-    resizing: Resizing | None = None,
+    resizing: ResizeRules | None = None,
     bias: torch.Tensor = NO_MASK,
 ) -> tuple[list[int], int]:
     """The tokens of our loop behind the prefix, and the forward passes it took."""
@@ -199,7 +199,7 @@ def test_dreamon_resizes(shifted: tuple[ModelAdapter, Any], method: str, liking:
     bias[[EXPAND, EOS]] = liking
     limits = {"expand": EXPAND, "delete": EOS, "most_masks": 12, "budget": 24, "top_p": top_p}
     wanted, happened = dreamon(model, whole(row), MASK, bias, ALGORITHMS[method], **limits)
-    resizing = Resizing(EXPAND, EOS, ((0, 12),), budget=24)
+    resizing = ResizeRules(EXPAND, EOS, ((0, 12),), budget=24)
     settings = plain(method, 300, schedule="single", top_p=top_p)
     tokens, passes = ours(family, row, settings, resizing, bias)
     assert tokens == behind(wanted)

@@ -74,7 +74,7 @@ class ScriptedWorker:
 
     def _send(self, *several: messages.WorkerMessage) -> None:
         for message in several:
-            self._writers[-1].write(messages.frame(message))
+            self._writers[-1].write(messages.encode_frame(message))
 
 
 @asynccontextmanager

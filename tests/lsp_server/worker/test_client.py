@@ -18,7 +18,7 @@ from inference.messages import (
     Text,
     Welcome,
     WorkerState,
-    frame,
+    encode_frame,
 )
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
@@ -269,7 +269,7 @@ async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
     impostor.close()
 
 
-@pytest.mark.parametrize("words", [frame(Welcome(protocol=99)), b"\0\0\0\4junk"])
+@pytest.mark.parametrize("words", [encode_frame(Welcome(protocol=99)), b"\0\0\0\4junk"])
 async def test_worker_of_another_release_is_named_at_once(own_folder: Path, words: bytes) -> None:
     """It holds the lock, so it cannot be replaced."""
 

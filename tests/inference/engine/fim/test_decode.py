@@ -35,7 +35,7 @@ def written(engine: Engine, one: FimPrompt, lookup: PromptLookup | None) -> tupl
     with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
         assert list(context.prefill())[-1:] in ([0], [])
         writer = Decoder(engine.loaded, context, branch.forced, lookup)
-        for _ in writer.write(branch):
+        for _ in writer.decode_branch(branch):
             pass
     return branch, writer
 

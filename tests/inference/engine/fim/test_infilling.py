@@ -11,7 +11,7 @@ from inference.deadline import Deadline
 from inference.engine import Engine
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.fim.decode import Decoder
-from inference.engine.fim.infilling import Region
+from inference.engine.fim.infilling import HoleRegion
 from inference.engine.fim.prompt import PromptBuilder
 from inference.messages import Done, Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
@@ -30,7 +30,9 @@ def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
 def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
     """The log-probability of all from the first hole to the last with each of these fills."""
     loaded, family, found = engine.loaded, engine.loaded.family, list[float]()
-    whole = Region(loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1)))
+    whole = HoleRegion(
+        loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1))
+    )
     with closing(family.open(whole.prompt.ids)) as context:
         list(context.prefill())
         decoder = Decoder(loaded, context, 0, None)
@@ -140,7 +142,7 @@ def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before:
 def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     loaded, family = middle.loaded, middle.loaded.family
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
-    whole = Region(loaded, PromptBuilder(loaded, request()), parts)
+    whole = HoleRegion(loaded, PromptBuilder(loaded, request()), parts)
     with closing(family.open(whole.prompt.ids)) as context:
         list(context.prefill())
         writer = Decoder(loaded, context, 0, None)
