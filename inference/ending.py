@@ -39,6 +39,15 @@ _OPEN_COMMENT = re.compile(
 )
 """A comment of several lines that begins a line and has no end."""
 
+_COMMENT_START = re.compile(r"\s*(?:[#%;]+\s|//|/\*|--|<!--|\(\*|\{-)")
+_EXTENSIONS = (
+    r"(?:c|cc|cpp|cs|css|go|h|hpp|html?|java|json|jsx?|kt|lua|md|mjs|php|pyi?|rb|rs|scss|sh|sql|swift|toml|tsx?|txt|vue"
+    r"|xml|ya?ml)"
+)
+"""Of the files that models name in the place of the hole's own."""
+
+_COMMENT_ENDS = ("*/", "-->", "-}", "*)", "=#", "=end")
+
 CONTROL_TOKEN = re.compile(
     r"<\|\w[\w-]*\|>|<｜[^｜\n]{1,30}｜>|<\[(?:fim-|begin▁|end▁|PAD▁|SEP▁)[\w▁-]*\]>"
     r"|<(?:fim_(?:prefix|suffix|middle|pad)|file_sep|start_of_turn|end_of_turn)>"
@@ -64,13 +73,14 @@ class Ending:
         starts_with: str = "",
         *,
         current: str = "",
+        name: str | None = None,
         closable: str | None = None,
         quotes: str | None = None,
         has_fences: bool = True,
         brackets: Brackets = lexical_brackets,
     ) -> None:
         """The hole is between `prefix` and `suffix`. Its fills begin with `starts_with` and may leave their block if
-        its `current` text does.
+        its `current` text does. `name` is that of the file, if models may have seen it.
 
         `closable`: the closing brackets that a fill may write, in order. `quotes`: what ends the string that the hole
         is in; empty in code. The text around decides where one of them is None. `has_fences`: the file may have
@@ -79,12 +89,14 @@ class Ending:
         self._brackets = brackets
         self._prefix = prefix[-_WINDOW_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
         self._suffix = suffix[:_WINDOW_CHARS].replace("\r\n", "\n").replace("\r", "\n")
+        self._around = self._prefix + current + self._suffix
         self._line_start = self._prefix.rfind("\n") + 1
         self._line_prefix = self._prefix[self._line_start :]
         self._line_suffix, *below = self._suffix.split("\n")
         self._lines_below = [line.rstrip() for line in below if line.strip()]
         self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
         self._starts_with = starts_with
+        self._name = name
         self._forced_lines = starts_with.count("\n")
         self._starts_line = not self._line_prefix.strip() or self._forced_lines > 0
         self._indent = _indentation((self._line_prefix + starts_with).rpartition("\n")[2])
@@ -139,15 +151,18 @@ class Ending:
         return text
 
     def cut_at_block_end(self, text: str, *, is_whole: bool = True) -> str:
-        """Cuts the text before the lines that leave the hole's block, or repeat the lines below."""
+        """Cuts the text before the lines that leave the hole's block, repeat the lines below, or begin another file."""
         lines = text.split("\n")
         end = first = self._forced_lines + 1
         if self._starts_line and not self._forced_lines:
             first = 0
         for index in range(first, len(lines)):
+            begins_file = self._begins_file(lines, index)
             is_out = index and self._is_outside(lines[index])
-            if not (is_out and _COMMENT.match(lines[index].lstrip())) and lines[index].strip():
-                if is_out or self._repeats_below(lines, index, is_whole=is_whole):
+            is_last = is_whole and not "".join(lines[index + 1 :]).strip()
+            is_of_next = is_out and _COMMENT.match(lines[index].lstrip()) and not (begins_file or is_last)
+            if not is_of_next and lines[index].strip():
+                if is_out or begins_file or self._repeats_below(lines, index, is_whole=is_whole):
                     block = "\n".join(lines[: min(end, index)]).rstrip("\r")
                     if not self._is_in_string(block) and _pair_end(self._brackets(text), len(block)) == len(block):
                         return block
@@ -186,13 +201,14 @@ class Ending:
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string."""
-        return (
-            bool(self._quotes)
-            or any(self._open_quotes.values())
-            or _COMMENT_LINE.search(self._line_prefix) is not None
-            or _OPEN_COMMENT.search(self._prefix) is not None
-            or _is_in_line_string(self._line_prefix)
-        )
+        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or _is_in_line_string(self._line_prefix)
+        return is_in_string or self._is_in_comment
+
+    @cached_property
+    def _is_in_comment(self) -> bool:
+        """Whether the hole seems to be in a comment."""
+        starts = _COMMENT_LINE.search(self._line_prefix) or _OPEN_COMMENT.search(self._prefix)
+        return starts is not None or bool(self._quotes and self._quotes in _COMMENT_ENDS)
 
     @property
     def is_in_brackets(self) -> bool:
@@ -220,6 +236,42 @@ class Ending:
             return False
         return self._count_unpaired(text) > self._count_unpaired("")
 
+    def is_unwanted(self, text: str) -> bool:
+        """Whether another text is better, even a less likely one."""
+        return self.leaves_open(text) or self.tells_name(text)
+
+    def tells_name(self, text: str) -> bool:
+        """Whether the text makes of its comment no more than the name of a file, or begins a comment or string with the
+        name of the hole's own, though no other text has it: the model knows it from the prompt.
+        """
+        typed = (self._line_prefix + self._starts_with).rpartition("\n")[2]
+        line = typed + text[len(self._starts_with) :]
+        is_comment = self._is_in_comment or _COMMENT_START.match(line) is not None
+        start = 0 if is_comment else 1 + max(map(typed.rfind, "\"'`"))
+        is_prose = is_comment or start or self.is_in_prose or line.lstrip()[:1] in ("'", '"', "`")
+        if self._name is None or not is_prose or (is_comment and _has_letter(self._line_suffix)):
+            return False
+        own = re.escape(self._name) or "(?!)"
+        mention = re.compile(rf"\W*(?:[\w.-]+/)*{own}(?!\w)" + ("" if "." in self._name else r"\W*\Z"))
+        match = mention.match(line, start)
+        if match and match.end() > len(typed) and not re.search(rf"(?<!\w){own}(?!\w)", self._around):
+            return True
+        match = self._only_a_name.match(line) if is_comment else None
+        above = self._prefix[: self._line_start].rstrip().rpartition("\n")[2]
+        is_listed = match and not match["own"] and self._only_a_name.match(above)
+        is_asked = "file" in typed.lower()
+        return bool(match and match.end() > len(typed) and not (is_listed or is_asked))
+
+    @cached_property
+    def _only_a_name(self) -> re.Pattern[str]:
+        """Finds the name of a file, the hole's own or one like it, with no other words up to the end of its line."""
+        name = self._name or ""
+        stem, _, extension = map(re.escape, name.rpartition("."))
+        own = rf"(?P<own>{re.escape(name) or '(?!)'})"
+        other = rf"[\w./@-]*(?:[\w@-]\. ?(?:{extension}|{_EXTENSIONS})|\b{stem}\.\w+)"
+        title = r"(?:@?file(?:name)?\W+|\d+[.)] )?"
+        return re.compile(rf"(?i)\W*?{title}(?:{own}|{other}|(?=\([\w-]+\)))(?:\s*\([\w-]+\))?[^\w\n]*(?:\n|\Z)")
+
     def _count_unpaired(self, text: str) -> int:
         """The number of brackets and quotes of the hole's line that lack a partner with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
@@ -232,6 +284,14 @@ class Ending:
         is_less = bool(code) and _width(_indentation(line)) < _width(self._indent)
         is_explanation = not self._has_fences and line.startswith("```")
         return (is_less and code[0] not in ")]}" and not re.match(r"#\w", code)) or is_explanation
+
+    def _begins_file(self, lines: Sequence[str], index: int) -> bool:
+        """Whether a comment in a line below the first one, not the next of a longer one, names a file as if it began
+        there.
+        """
+        if not index or self._name is None or not _COMMENT_START.match(lines[index]):
+            return False
+        return not _COMMENT_START.match(lines[index - 1]) and self._only_a_name.match(lines[index]) is not None
 
     def _begins_outside(self, text: str, start: int) -> bool:
         """Whether an unfinished line from `start` on leaves the block, whatever follows: it is in no brackets."""

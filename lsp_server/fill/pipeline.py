@@ -19,7 +19,7 @@ from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import MAX_PARSED_HOLES, Syntax, count_unfilled, current_texts, postprocess_all
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import is_language_known, name_comment
-from lsp_server.syntax.lines import model_line_ends
+from lsp_server.syntax.lines import is_blank, model_line_ends
 from lsp_server.syntax.view import View
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
@@ -44,6 +44,9 @@ CUT_OFF = (
 NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"
 UNKNOWN_LANGUAGE = (
     "neither a name, nor a language, nor text tells what kind of file this is; choose its language, or save it"
+)
+NOTHING_TOLD = (
+    "the file is empty, and no comment can tell the model what kind of file it is; begin it, or ask explicitly"
 )
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
@@ -148,8 +151,8 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
     """
-    if budget.quick and not context and _is_unknown(snapshot):
-        return FillResult([], late=False, reason=UNKNOWN_LANGUAGE)
+    if budget.quick and not context and (reason := _why_unknown(snapshot)):
+        return FillResult([], late=False, reason=reason)
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id, drafts=on_draft is not None)
     asking = partial(
@@ -202,12 +205,16 @@ def request_for(
     )
 
 
-def _is_unknown(snapshot: Snapshot) -> bool:
-    """Whether nothing tells the document's language: no name, no id, at most a word of text."""
-    if is_language_known(snapshot.language_id, file_name(snapshot.uri)):
-        return False
-    words = (word for text in (snapshot.before, snapshot.text, snapshot.after) for word in re.finditer(r"\w+", text))
-    return len([*islice(words, 2)]) < 2  # the text may be long
+def _why_unknown(snapshot: Snapshot) -> str:
+    """Why the model cannot tell the document's language: no name, no id, at most a word of text; empty if it can. Where
+    no comment tells it, as in JSON, only some families of models have another way.
+    """
+    name, texts = file_name(snapshot.uri), (snapshot.before, snapshot.text, snapshot.after)
+    if is_language_known(snapshot.language_id, name):
+        is_told = name_comment(snapshot.language_id, name) or not all(map(is_blank, texts))
+        return "" if is_told else NOTHING_TOLD
+    words = (word for text in texts for word in re.finditer(r"\w+", text))
+    return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE  # the text may be long
 
 
 def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:

@@ -23,7 +23,7 @@ from lsp_server.documents.uris import file_name
 from lsp_server.holes import Span
 from lsp_server.holes.blocks import OpenBracket, expression_brackets, open_brackets
 from lsp_server.holes.segments import splice
-from lsp_server.syntax.languages import CLOSERS, LanguageTable, name_comment, table_of
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import (
     eol_at,
     indent_step,
@@ -222,7 +222,6 @@ class HoleSurroundings:
     table: LanguageTable
     starts_with: str
     above: str
-    name_comment: str
     line_prefix: str
     line_suffix: str
     is_last: bool
@@ -254,14 +253,16 @@ def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurrou
     above = text[max(span.start - _MAX_SIDE_CHARACTERS, 0) : span.start]
     below = text[span.end : span.end + _MAX_SIDE_CHARACTERS]
     syntax = Syntax.at_offset(view, span.start)
+    has_fences = table.ids[:1] == ("markdown",)
     ending = Ending(
         above,
         below,
         starts_with,
         current=text[span.start : span.end],
+        name=None if has_fences else file_name(source.uri),
         closable=syntax.closable,
         quotes=syntax.quotes,
-        has_fences=table.ids[:1] == ("markdown",),
+        has_fences=has_fences,
         brackets=partial(brackets_of, table=table) if table.grammar else lexical_brackets,
     )
     return HoleSurroundings(
@@ -269,7 +270,6 @@ def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurrou
         table=table,
         starts_with=starts_with,
         above=previous_line(text, span.start) or "",
-        name_comment=name_comment(source.language_id, file_name(source.uri)).strip(),
         line_prefix=above[line_start(above, len(above)) :],
         line_suffix=below[: end - span.end],
         is_last=is_blank(text[end : end + _MAX_SIDE_CHARACTERS]),
@@ -316,11 +316,6 @@ def drop_repeated_line_start(hole: HoleSurroundings, fill: str) -> str:
 def repeats_line_above(hole: HoleSurroundings, fill: str) -> bool:
     first = fill.removeprefix(hole.starts_with).partition("\n")[0] if hole.is_at_line_start else ""
     return _has_letter(first) and not hole.is_in_expression and first.strip() == hole.above.strip()
-
-
-def _repeats_name(hole: HoleSurroundings, fill: str) -> bool:
-    """Whether the fill makes of its line the comment with the file's name, which the model sees above the file."""
-    return bool(hole.name_comment) and (hole.line_prefix + fill).partition("\n")[0].strip() == hole.name_comment
 
 
 def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
@@ -378,6 +373,7 @@ class DropReason(StrEnum):
     REPEATS_BELOW = "repeats the lines below"
     REPEATS_SUFFIX = "repeats the text after the hole"
     REPEATS_ABOVE = "repeats the line above"
+    TELLS_NAME = "only tells the name of the file"
     UNCHANGED = "is already there"
     NEW_HOLE = "leaves a hole"
 
@@ -443,8 +439,10 @@ class FillPostprocessor:
         text, span = self._source.text, hole.span
         if fill == plain_line_ends(text[span.start : span.end]):
             return DropReason.UNCHANGED
-        if repeats_line_above(hole, fill) or _repeats_name(hole, fill):
+        if repeats_line_above(hole, fill):
             return DropReason.REPEATS_ABOVE
+        if hole.ending.tells_name(fill):
+            return DropReason.TELLS_NAME
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE
         return close_on_new_line(hole, fill).replace("\n", eol_at(text, span.start))

@@ -213,3 +213,67 @@ def test_an_unclosed_docstring_shows_in_the_text() -> None:
 def test_brackets_left_open_inside_a_line_are_told(before: str, text: str, after: str, is_open: bool) -> None:
     quotes = '"' if before.endswith('"') else None
     assert Ending(before, after, quotes=quotes).leaves_open(text) == is_open
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "text", "after"),
+    [
+        ("a.js", "/* ", "a.js */", "\n"),
+        ("a.js", "/**\n * ", "a.js", "\n */\nfunction add() {}\n"),
+        ("a.js", "// ", "a.js is a module that exports a function.", "\n"),
+        ("d.lua", "--[[ ", "d.lua", "\n"),
+        ("k.lua", "--[[\n", "-- k.lua is a script", "\n"),
+        ("d.sql", "-- ", "2. e.sql", "\nSELECT name FROM users;\n"),
+        ("f.ml", "(* ", "f.cml", " *)\nlet add a b = a + b\n"),
+        ("d.html", "<!-- ", "/d.html", " -->\n<p>Hello</p>\n"),
+        ("d.html", "<!-- ", "e. html", " -->\n"),
+        ("style.css", "", "/* index.html */", "\n"),
+        ("f.rb", "=begin\n", "# add.rb", "\n=end\n"),
+        ("main.py", "", "# main.py\nimport os", "\n"),
+        ("main.py", "#", " --- src/main.py ---", "\n"),
+        ("main.py", "# m", "ain.py", "\n"),
+        ("main.py", "# ", "File: main.py", "\n"),
+        ("main.py", '"""', "main.py is a script.", "\n"),
+        ("main.py", "", '"""main.py is a script."""', "\n"),
+        ("main.py", "print('", "main.py')", "\n"),
+        ("Makefile", "# ", "Makefile", "\n"),
+        ("Untitled-1", "", "# Untitled-1 (python)", "\n"),
+        ("", "", "# (python)", "\n"),
+    ],
+)
+def test_a_files_name_is_no_comment(name: str, before: str, text: str, after: str) -> None:
+    assert Ending(before, after, name=name).is_unwanted(text)
+    assert Ending(before, after, text[:1], name=name).is_unwanted(text), "as far as it is typed"
+    assert not Ending(before, after).is_unwanted(text), "no model has seen a name"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "text", "after"),
+    [
+        ("d.py", "# see d.py\n# ", "d.py reads the file", "\n"),
+        ("d.py", "# d.py", " reads the file", "\n"),
+        ("d.py", "# ", "This is d.py", "\n"),
+        ("d.py", "# ", "d.py", " reads the file\n"),
+        ("d.py", "# @file ", "d.py", "\n"),
+        ("d.py", "# a.py\n# ", "b.py", "\n"),
+        ("d.py", "# ", "e.g. os.path", "\n"),
+        ("d.py", "# ", "os.path", "\n"),
+        ("d.py", "open('", "data.py')", "\n"),
+        ("d.py", "x = [\n    ", "'a.py',", "\n]\n"),
+        ("d.c", "x = ", "d.c", "\n"),
+        ("d.c", "f(", "d.c", ")\n"),
+        ("d.js", "const help = `", "Usage: d.js <file>", "`;\n"),
+        ("Makefile", "# ", "Makefile of the examples", "\n"),
+    ],
+)
+def test_a_name_that_says_more_stays(name: str, before: str, text: str, after: str) -> None:
+    assert not Ending(before, after, name=name).is_unwanted(text)
+
+
+@pytest.mark.parametrize("comment", ["# main.py", "# tests/test_main.py", "# ---- util.py ----", "# (python)"])
+def test_a_comment_that_names_a_file_begins_another(comment: str) -> None:
+    ending = Ending("import os\n", "\n", name="main.py")
+    for text in (f"x = 1\n\n{comment}", f"x = 1\n{comment}\nimport sys\n"):
+        assert ending.cut(text) == ending.cut_unfinished(f"{text}\n") == "x = 1"
+    listed = f"x = 1\n# The files:\n{comment}"
+    assert ending.cut(listed) == listed

@@ -251,7 +251,11 @@ class Decoder:
             """Queues the branch points from choice `first` on of a branch `gap_nats` less likely than the best."""
             if self._lookup is not None:
                 self._lookup.add(branch.ids)
+            tells_name = branch.prompt.ending.tells_name
+            is_named = tells_name(branch.text)
             for index, choice in enumerate(branch.choices[first:], first):
+                if is_named and tells_name(branch.truncated(self._vocabulary, index).text):
+                    break  # whatever follows the name
                 for id_, logprob in choice.alternatives:
                     entry = gap_nats + choice.logprob - logprob, next(numbers), branch, index, TokenChoice(id_, logprob)
                     heapq.heappush(queue, entry)

@@ -184,13 +184,13 @@ class FimRun(RequestRun[FimEvent]):
         with ExitStack() as stack:
             branch, text, context, previous_ids = yield from self._prefill(index, stack)
             decoder = Decoder(self._model, context, branch.forced, PromptLookup(branch.prompt.ids, previous_ids))
-            leaves_open = branch.prompt.ending.leaves_open
+            is_unwanted = branch.prompt.ending.is_unwanted
             first = 0
             num_extra = 0
             if text is None:
                 yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)
-                is_retried = self._is_unwanted(branch) or (is_useless and not self._request.quick)
+                is_retried = is_unwanted(branch.text) or (is_useless and not self._request.quick)
                 num_extra = _MAX_RETRIES if is_retried else 0
             else:
                 for _ in decoder.append_forced(branch, text):
@@ -213,22 +213,13 @@ class FimRun(RequestRun[FimEvent]):
             alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
             branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
         if branches[0].is_finished:
-            branches = [one for one in branches if one.text.strip() and not self._repeats_name(one)] or branches
+            branches = [one for one in branches if one.text.strip()] or branches
             ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
             ranked.sort(
-                key=lambda fill: (results.fill_flaws(fill), leaves_open(fill.texts[0]), fill.index > 0, -fill.score)
+                key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
             )
             self._fills[index] = ranked[:num_texts]
             self._drop_mismatches()
-
-    def _is_unwanted(self, branch: Branch) -> bool:
-        """Whether another text is better, even for a quick request."""
-        return self._repeats_name(branch) or branch.prompt.ending.leaves_open(branch.text)
-
-    def _repeats_name(self, branch: Branch) -> bool:
-        """Whether the text makes another comment with the file's name of the hole's line."""
-        line = branch.data.decode(errors="replace").partition("\n")[0].strip()
-        return bool(line) and line == self._request.name_comment.strip()
 
     def _write(self, index: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
         """Decodes the likeliest text, pinned to what is typed meanwhile; stops unfinished if that contradicts it."""
@@ -253,9 +244,10 @@ class FimRun(RequestRun[FimEvent]):
         needs only one that is not unwanted.
         """
         is_useful: Callable[[str], object] = str.strip if self._region else _has_word
+        is_unwanted = branches[0].prompt.ending.is_unwanted
         for last in passes:
             yield None
-            if self._request.quick and not all(map(self._is_unwanted, branches)):
+            if self._request.quick and not all(is_unwanted(branch.text) for branch in branches):
                 break
             is_late, has_text = self._is_late(), any(is_useful(branch.text) for branch in branches)
             if is_late and not has_text and is_useful(last.text):

@@ -180,6 +180,7 @@ class PromptBuilder:
             suffix,
             typed,
             current=hole.text,
+            name=None if is_text else self._request.path,
             closable=hole.closable,
             quotes=hole.quotes,
             has_fences=is_text,

@@ -125,7 +125,7 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
         ("file:///secret/place/main.py", "python", "", "# main.py\n"),
         ("untitled:Untitled-1", "python", "im", "# Untitled-1 (python)\n"),
         ("file:///a.kt", "", "", "// a.kt\n"),
-        ("file:///a.json", "json", "", ""),
+        ("file:///a.json", "json", "{", ""),
         ("untitled:Untitled-1", "plaintext", "int main(", ""),
     ],
 )
@@ -141,8 +141,16 @@ async def test_a_request_tells_a_files_name_but_no_path(
     assert "secret" not in str(request)
 
 
-@pytest.mark.parametrize(("uri", "language"), [("", ""), ("untitled:Untitled-1", "plaintext")])
-@pytest.mark.parametrize("text", ["", "p", "import ", "# "])
+@pytest.mark.parametrize(
+    ("uri", "language", "text"),
+    [
+        *(("", "", text) for text in ("", "p", "import ", "# ")),
+        *(("untitled:Untitled-1", "plaintext", text) for text in ("", "p", "import ", "# ")),
+        ("file:///package.json", "json", ""),
+        ("untitled:Untitled-1", "json", "\n\n"),
+        ("untitled:Untitled-1", "markdown", ""),
+    ],
+)
 async def test_where_nothing_tells_the_language_nothing_appears(
     asked: Asked, uri: str, language: str, text: str
 ) -> None:
@@ -152,7 +160,7 @@ async def test_where_nothing_tells_the_language_nothing_appears(
     budget = FillBudget.from_settings(Settings(), invoked=False)
     nothing = await fill(asked.client, snapshot, [end], budget)
     assert (nothing.candidates, asked.worker.requests) == ([], [])
-    assert "tells" in nothing.why_empty(budget)
+    assert "what kind of file" in nothing.why_empty(budget)
     assert (await fill(asked.client, snapshot, [end], invoked())).candidates
 
 

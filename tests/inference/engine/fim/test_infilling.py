@@ -167,6 +167,14 @@ def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     assert answer.done.stats.prefix_tokens < 200 < whole.prefix_tokens
 
 
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_files_name_gives_way_to_another_text(middle: Engine, quick: bool) -> None:
+    segments = ("import os\n\n\n# ", line(), "\n    return path\n")
+    name = fill(middle, *segments, name_comment="# a.py\n").candidates[0].texts[0]
+    answer = fill(middle, *segments, name_comment="# a.py\n", path=name, quick=quick)
+    assert answer.candidates[0].texts != (name,)
+
+
 def test_a_blank_text_gives_way_to_another(middle: Engine) -> None:
     """The likeliest text here is none."""
     assert fill(middle, "total += 1;", line(), "\ny = 2\n").candidates[0].texts[0].strip()
