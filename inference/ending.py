@@ -1,13 +1,14 @@
 """Where a fill ends, by the text around its hole: the decoder stops there, and every answer is cut there.
 
 A fill ends before it closes a bracket that it did not open, leaves its block, or goes on with the text that follows.
-Knows no language: strings and comments are told by their look, unless the caller knows better.
+An automatic suggestion also ends where the model becomes unsure. Knows no language: strings and comments are told by
+their look, unless the caller knows better.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that count, opening to closing."""
@@ -23,6 +24,17 @@ _QUOTED_OR_BRACKET = re.compile(
 )
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
+_LITERAL = re.compile(
+    r"(?:\b\w{1,3})?(?:\"\"\"(?s:.*?)(?:\"\"\"|\Z)|'''(?s:.*?)(?:'''|\Z)|\"(?:\\.|[^\"\\\n])*(?:\"|$)|`(?:\\.|[^`\\])*(?:`|\Z))"
+    r"|(?<=[&<])'\w+(?!['\w])|'\w+(?=>)|(?<!\w)[bfruBFRU]{0,2}'(?:\\.|[^'\\\n])*(?:'|$)"
+    r"|(?<![\w.])\.?\d(?:[\w.]|(?<=[eE])[-+](?=\d))*",
+    re.MULTILINE,
+)
+"""A string with its prefix, or a number: no part of one is of use."""
+_WHOLE_END = re.compile(r"(?:[\w)\]}\"'`;]|(?<![:\s]):|(?<=[\w\])>\"'/?])>)\Z")
+"""How a part of a line of code may end."""
+_MIN_CHARS = 3
+"""The start of a fill is not worth showing with fewer characters."""
 _COMMENT = re.compile(r"#(?![\w!])")
 """A line that begins so belongs to what follows; C's directives stand outside of any block."""
 _COMMENT_LINE = re.compile(r"^\s*(?:#(?![\w!\[])|//|/\*|\*\s|--\s|;;|%\s|<!--)|(?:\s#|[;{}),]\s*//|\s/\*)\s")
@@ -198,6 +210,58 @@ class Ending:
             cuts.add(text[:start])
         return sorted(cuts - {text}, key=len)[:_MAX_CUTS]
 
+    def cut_before_doubt(self, text: str, offset: int) -> str:
+        """The start of a text that is unsure from `offset` on: whole lines if there are several, otherwise whole words.
+
+        It ends in no string or number that it begins, not where code cannot end, and not behind an opening bracket
+        unless the rest of the line closes that. Empty if it adds too little (see `is_worth_showing`).
+        """
+        if not text[offset:].strip():
+            return text
+        start, end, previous = len(self._starts_with), offset, -1
+        literals = [] if self.is_in_prose and not self._quotes else [*self._literals(text)]
+        while start < end != previous:
+            previous = end
+            end = min((first for first, last in literals if first < end < last), default=end)
+            end = self._end_of_whole_part(text, end)
+        return text[:end] if is_worth_showing(text[start:end]) else ""
+
+    def _literals(self, text: str) -> Iterator[tuple[int, int]]:
+        """The ranges of the strings and numbers in a text. One that the hole is in does not count."""
+        closer = text.find(self._quotes) if self._quotes else 0
+        first = len(text) if closer < 0 else closer + len(self._quotes or "")
+        line = "" if self._quotes else self._line_prefix
+        for match in _LITERAL.finditer(line + text, first):
+            if match.end() > len(line):
+                yield max(match.start() - len(line), 0), match.end() - len(line)
+
+    def _end_of_whole_part(self, text: str, end: int) -> int:
+        """The last end of a line in `text[:end]`, or of a word in its only line, where the code can end."""
+        start = len(self._starts_with)
+        lines, _, last = text[:end].rpartition("\n")
+        if lines[start:].strip():
+            is_whole_line = last.strip() and not text[end:].partition("\n")[0].strip()
+            end = len((text[:end] if is_whole_line else lines).rstrip())
+            while "\n" in text[start:end].strip() and not self._can_end_with(text[:end]):
+                end = len(text[: text.rindex("\n", 0, end)].rstrip())
+        elif _is_word(text[end - 1 : end]) and _is_word(text[end : end + 1]):
+            end = _before_last_sign(text, end)
+        end = len(text[:end].rstrip())
+        while end > start and not self._can_end_with(text[:end]):
+            end = len(text[: _before_last_sign(text, end)].rstrip())
+        return end
+
+    def _can_end_with(self, text: str) -> bool:
+        """Whether nothing at the end of a text needs more text, and no bracket opens right there."""
+        line = (self._line_prefix + text).rpartition("\n")[2]
+        is_prose = self._quotes not in text if self._quotes else self.is_in_prose
+        if is_prose or _COMMENT_LINE.search(line):
+            return True
+        if text[-1:] in CLOSERS:
+            return bool(self._line_suffix.strip()) and self._count_unpaired(text) < self._count_unpaired(text[:-1])
+        is_open = _UNFINISHED.search(f"{line} ") is not None or self.leaves_open(text)
+        return _WHOLE_END.search(text) is not None and not is_open
+
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string."""
@@ -362,6 +426,31 @@ class Ending:
         return unclosed
 
 
+def first_doubt(pieces: Sequence[str], probs: Sequence[float], min_prob: float, start: int = 0) -> int | None:
+    """The offset of the first piece behind `start` that is less likely; None if there is none, or none is known."""
+    ends = accumulate(map(len, pieces))
+    doubts = (
+        end - len(piece)
+        for piece, prob, end in zip(pieces, probs, ends, strict=True)
+        if end > start and prob < min_prob
+    )
+    return next((max(doubt, start) for doubt in doubts), None)
+
+
+def crop(
+    first: int, end: int, pieces: Sequence[str], probs: Sequence[float]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The pieces, or parts of pieces, within [first, end) of their joined text, with their probabilities."""
+    starts = accumulate(map(len, pieces), initial=0)
+    parts = [piece[max(first - start, 0) : max(end - start, 0)] for piece, start in zip(pieces, starts, strict=False)]
+    return tuple(filter(None, parts)), tuple(prob for part, prob in zip(parts, probs, strict=True) if part)
+
+
+def is_worth_showing(text: str) -> bool:
+    """Whether the start of a fill is more than a sign or two, such as that of a comment."""
+    return len(text.strip()) >= _MIN_CHARS and any(map(str.isalnum, text))
+
+
 _BracketList = list[tuple[int, str]]
 
 
@@ -425,6 +514,12 @@ def _width(indent: str) -> int:
 def _is_word(character: str) -> bool:
     """Whether a character can be part of a name; False for an empty string."""
     return bool(character) and ("a" + character).isidentifier()
+
+
+def _before_last_sign(text: str, end: int) -> int:
+    """The offset of the word, or of the sign, at the end of `text[:end]`."""
+    word = len(text[:end]) - len(list(takewhile(_is_word, reversed(text[:end]))))
+    return word if word < end else end - 1
 
 
 def _has_letter(text: str) -> bool:

@@ -395,8 +395,8 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `tokens` counts
     this candidate's hole tokens, `steps` its passes: denoising steps, or one per token if the model wrote from left to
     right. `ms` is the time since the engine began with the request. `complete` is False if a deadline cut it short;
-    `unfilled` then numbers the holes (from 0) that there was no time for, which keep their previous texts. `confidence`
-    is the mean probability (0 to 1) that the model gave the tokens it chose; 1 if not known.
+    `unfilled` then numbers the holes (from 0) that there was no time for, which keep their previous texts. `pieces` and
+    `confidences` are as in `Draft`, and empty for a hole whose tokens or probabilities are not known.
     """
 
     id: str
@@ -407,7 +407,8 @@ class Candidate(_Message, frozen=True, tag="candidate"):
     ms: float = 0.0
     complete: bool = True
     unfilled: tuple[int, ...] = ()
-    confidence: float = 1.0
+    pieces: tuple[tuple[str, ...], ...] = ()
+    confidences: tuple[tuple[float, ...], ...] = ()
 
 
 class NextEdits(_Message, frozen=True, tag="next_edits"):

@@ -132,7 +132,7 @@ class EchoEngine:
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Candidate | Done]:
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + _ANSWER.format(next(self._numbers)) for hole in holes)
-        yield Candidate(request.id, texts, confidence=1.0)
+        yield Candidate(request.id, texts)
         yield Done(request.id)
 
     def run_idle_task(self) -> bool:

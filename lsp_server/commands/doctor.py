@@ -182,10 +182,9 @@ async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapsho
             result = await fill(worker, snapshot, [hole], budget, marker=settings.marker)
     except (WorkerError, TimeoutError) as failure:
         return Finding.from_message("suggestion", Grade.WARN, str(failure) or "the model did not answer")
-    floor = settings.confidence_floor
-    if result.candidates and result.candidates[0].confidence >= floor:
+    if result.candidates:
         return Finding("suggestion", Grade.OK, repr(result.candidates[0].texts[0]))
-    return Finding("suggestion", Grade.WARN, f"none: {result.why_empty(budget, floor)}")
+    return Finding("suggestion", Grade.WARN, f"none: {result.why_empty(budget)}")
 
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> Finding:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
+from inference.ending import crop
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
@@ -25,7 +25,7 @@ class HoleDraft:
     confidences: _Confidences
 
     def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
-        return _crop(first, first + length, self.pieces, self.confidences)
+        return crop(first, first + length, self.pieces, self.confidences)
 
 
 class DraftReader:
@@ -72,11 +72,4 @@ def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) ->
     first = "".join(pieces).find(text)
     if first < 0:
         return (text,), (sum(confidences) / max(len(confidences), 1),)
-    return _crop(first, first + len(text), pieces, confidences)
-
-
-def _crop(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    """The pieces, or parts of pieces, within [first, end) of their joined text."""
-    starts = accumulate(map(len, pieces), initial=0)
-    parts = [piece[max(first - start, 0) : max(end - start, 0)] for piece, start in zip(pieces, starts, strict=False)]
-    return tuple(filter(None, parts)), tuple(prob for part, prob in zip(parts, confidences, strict=True) if part)
+    return crop(first, first + len(text), pieces, confidences)

@@ -36,7 +36,9 @@ _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
 STOPPED = "another request came first; try again"
-UNSURE = "the model is not sure enough: {:.2f}, and confidenceFloor is {:.2f}"
+UNSURE = "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
+MIN_PROBS = {"calm": 0.7, "balanced": 0.5, "eager": 0.3}
+"""By the setting `suggestions`: an automatic suggestion ends before its first token that is less likely."""
 CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
@@ -58,7 +60,8 @@ class FillBudget:
     """The cost limit of a fill. The deadline includes loading the model.
 
     `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `retries`: if nothing fits, ask
-    for more. The rest is as in `InfillRequest`.
+    for more. A text ends before its first token with a lower probability than `min_prob`. The rest is as in
+    `InfillRequest`.
     """
 
     candidates: int
@@ -69,6 +72,7 @@ class FillBudget:
     quick: bool = False
     background: bool = False
     endpoint_client: str = ""
+    min_prob: float = 0.0
 
     @classmethod
     def from_settings(cls, settings: Settings, *, invoked: bool) -> "FillBudget":
@@ -76,7 +80,8 @@ class FillBudget:
         if invoked:
             deadline = Deadline(settings.deadline_ms.invoked)
             return cls(settings.candidates.invoked, deadline, settings.max_steps, retries=True)
-        return cls(1, Deadline(settings.deadline_ms.automatic), settings.max_steps, quick=True)
+        deadline = Deadline(settings.deadline_ms.automatic)
+        return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROBS[settings.suggestions])
 
     def from_now(self) -> "FillBudget":
         return dataclasses.replace(self, deadline=self.deadline.restarted())
@@ -117,12 +122,12 @@ class FillResult:
     stats: Stats = field(default_factory=Stats)
     reason: str = ""
 
-    def why_empty(self, budget: FillBudget, floor: float = 0.0) -> str:
-        """Why there is nothing to show; `floor` is the least confidence of an automatic suggestion."""
+    def why_empty(self, budget: FillBudget) -> str:
+        """Why there is nothing to show."""
         if self.reason:
             return self.reason
-        if self.candidates and not self.unchanged and self.candidates[0].confidence < floor:
-            return UNSURE.format(self.candidates[0].confidence, floor)
+        if postprocess.DropReason.UNSURE in self.drops:
+            return UNSURE
         if self.stopped:
             return STOPPED
         if self.cut:
@@ -259,7 +264,9 @@ async def _request_fills(
     whole = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     deadline = postprocess.FitDeadline(max(budget.deadline.remaining_ms, _MIN_FIT_MS))
     try:  # in a thread, so that typing does not wait for it
-        candidates, drops = await asyncio.to_thread(postprocess_all, snapshot, spans, whole, deadline, marker)
+        candidates, drops = await asyncio.to_thread(
+            postprocess_all, snapshot, spans, whole, deadline, marker, budget.min_prob
+        )
     finally:
         deadline.stop()
     current = current_texts(snapshot, spans)

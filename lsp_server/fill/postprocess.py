@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
 from inference.deadline import Deadline
-from inference.ending import CONTROL_TOKEN, Ending, lexical_brackets
+from inference.ending import CONTROL_TOKEN, Ending, first_doubt, is_worth_showing, lexical_brackets
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
@@ -376,6 +376,7 @@ class DropReason(StrEnum):
     TELLS_NAME = "only tells the name of the file"
     UNCHANGED = "is already there"
     NEW_HOLE = "leaves a hole"
+    UNSURE = "is too unsure to appear by itself"
 
 
 def describe_drops(drops: Mapping[DropReason, int]) -> str:
@@ -402,12 +403,16 @@ class FillPostprocessor:
         self.drops = Counter[DropReason]()
         self._cached: tuple[Span, HoleSurroundings] | None = None
 
-    def fit(self, span: Span, fill: str) -> str | None:
+    def fit(self, span: Span, fill: str, doubt: int | None = None) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
-        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends.
+        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends. With a `doubt`, only what
+        `fill` has before that offset.
         """
-        result = self._postprocess(self._surroundings(span), fill)
+        hole = self._surroundings(span)
+        result = self._postprocess(hole, fill)
+        if doubt is not None and not isinstance(result, DropReason):
+            result = self._fit_before_doubt(hole, fill, doubt, result)
         if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):
             result = DropReason.INVISIBLE
         if isinstance(result, DropReason):
@@ -415,7 +420,15 @@ class FillPostprocessor:
             return None
         return result
 
-    def _postprocess(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
+    def _fit_before_doubt(self, hole: HoleSurroundings, fill: str, doubt: int, whole: str) -> str | DropReason:
+        """What fits of the part before `doubt`: `whole`, the fitted fill, if that ends before it."""
+        if self._postprocess(hole, fill[:doubt], mends=False) == whole:
+            return whole
+        cut = self._postprocess(hole, hole.ending.cut_before_doubt(fill, doubt), mends=False)
+        is_enough = not isinstance(cut, DropReason) and is_worth_showing(cut[len(hole.span.starts_with) :])
+        return cut if is_enough else DropReason.UNSURE
+
+    def _postprocess(self, hole: HoleSurroundings, fill: str, *, mends: bool = True) -> str | DropReason:
         fill = plain_line_ends(fill)
         if _BROKEN in fill or not fill.startswith(hole.starts_with):
             return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_TYPED
@@ -433,7 +446,7 @@ class FillPostprocessor:
             return DropReason.REPEATS_SUFFIX
         if not hole.literal and hole.ending.leaves_open(fill):
             return DropReason.LEAVES_OPEN
-        return self._finish(hole, self._mend_end(hole, fill) if self._mends else fill)
+        return self._finish(hole, self._mend_end(hole, fill) if mends and self._mends else fill)
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
         text, span = self._source.text, hole.span
@@ -674,10 +687,12 @@ def postprocess_all(
     candidates: Sequence[Candidate],
     deadline: FitDeadline | None = None,
     marker: str = "",
+    min_prob: float = 0.0,
 ) -> tuple[list[Candidate], Counter[DropReason]]:
     """The distinct candidates that change something, best first, and the drops by reason.
 
     First those that fill every hole, last those that break the parse. When `deadline` runs out, holes keep their text.
+    A fill ends before its first token with a lower probability than `min_prob`.
     """
     current = current_texts(snapshot, spans)
     deadline = deadline or FitDeadline()
@@ -686,7 +701,9 @@ def postprocess_all(
     for index, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
         is_skipped = index >= MAX_PARSED_HOLES and deadline.is_past
         for candidate, texts in zip(candidates, results, strict=True):
-            text = None if is_skipped or index in candidate.unfilled else fitter.fit(span, candidate.texts[index])
+            text = None
+            if not is_skipped and index not in candidate.unfilled:
+                text = fitter.fit(span, candidate.texts[index], _doubt(candidate, index, span, min_prob))
             texts.append(current[index] if text is None else text)
     fits: dict[tuple[str, ...], Candidate] = {}
     for candidate, fill in zip(candidates, map(tuple, results), strict=True):
@@ -694,6 +711,14 @@ def postprocess_all(
             fits.setdefault(fill, replace(candidate, texts=fill))
     ordered = [list(fits.values())[index] for index in rank_by_errors(snapshot, spans, list(fits), deadline)]
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
+
+
+def _doubt(candidate: Candidate, index: int, span: Span, min_prob: float) -> int | None:
+    """Where the model becomes unsure of a text; None if nowhere, or if the probabilities are not known."""
+    pieces = candidate.pieces[index] if candidate.pieces else ()
+    if not candidate.texts[index].startswith("".join(pieces)):
+        return None
+    return first_doubt(pieces, candidate.confidences[index], min_prob, len(span.starts_with)) if pieces else None
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 without it. A failed request gets an empty list, never a message.
 """
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from lsprotocol import types
@@ -42,7 +43,6 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         FillBudget.from_settings(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
-        floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
         on_draft=_draft_sender(session, document, params.work_done_token) if capabilities.drafts else None,
         wants_empty=capabilities.is_neovim,
@@ -77,11 +77,11 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
     invoked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
+    budget = FillBudget.from_settings(settings, invoked=False)
     request = InlineRequest(
         Cursor(offset),
-        FillBudget.from_settings(settings, invoked=False),
+        replace(budget, min_prob=0.0) if invoked else budget,
         settings.marker,
-        floor=0.0 if invoked else settings.confidence_floor,
         pause_s=0.0 if invoked else settings.debounce_ms / 1000,
     )
     version = document.version

@@ -328,7 +328,8 @@ def budget_of(request: CompletionRequest, settings: Settings, client: str) -> Fi
     """What ghost text may cost that `client` asks for, and the request's limit of tokens."""
     requested = request.wanted_tokens
     max_tokens = min(requested, MAX_TOKENS) if requested and requested > 0 else 0
-    return replace(FillBudget.from_settings(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
+    budget = FillBudget.from_settings(settings, invoked=False)
+    return replace(budget, max_tokens=max_tokens, endpoint_client=client, min_prob=0.0)
 
 
 class StreamedText:

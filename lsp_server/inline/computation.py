@@ -91,7 +91,7 @@ class Computation:
         """The answers as suggestions for the current text, best first."""
         invoked = self.request.invoked
         return [
-            Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, candidate.confidence, invoked)
+            Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, invoked)
             for index, candidate in enumerate(result.candidates)
         ]
 

@@ -72,15 +72,13 @@ class SuggestionHistory:
         """The suggestion with this id, in its current place; None if unknown."""
         return next((item for item in self._suggestions if item.id == suggestion_id), None)
 
-    def refine(self, requested: Suggestion, new_id: str, text: str, confidence: float) -> bool:
+    def refine(self, requested: Suggestion, new_id: str, text: str) -> bool:
         """Shows `text` ahead of `requested`, the suggestion when it was requested; False if either lost its place."""
         current = self.get(requested.id)
         if current is None or not current.anchor.is_fresh(self.text):
             return False
         text = current.text.removesuffix(requested.text) + text
-        refined = replace(
-            current, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
-        )
+        refined = replace(current, id=new_id, text=text, invoked=True, shown_from=None, is_refined=True)
         if not all(item.continues(item.typed(self.text)) for item in (refined, current)):
             return False
         self.add([refined])
@@ -94,17 +92,20 @@ class SuggestionHistory:
     def suggestions_for(self, request: InlineRequest) -> ShownSuggestions:
         """The distinct suggestions for the request's cursor, newest first, at most as many as it wants.
 
-        An automatic request skips rejected ones, and those below its floor unless the user has already seen them.
+        An automatic request skips rejected ones. Where the user has seen more of a text, or asks for it, none is just
+        its start.
         """
         cursor = request.cursor
         matches: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
             ghost_text = suggestion.ghost_text(self.text, cursor)
-            if ghost_text is not None and (request.invoked or not self._is_unwanted(suggestion, request.floor)):
+            if ghost_text is not None and (request.invoked or not self._is_rejected(suggestion)):
                 if request.wants_empty and cursor.selected is None:
                     ghost_text = ghost_text.with_empty_range(self.text, cursor.offset)
                 matches.setdefault(ghost_text, suggestion)
-        return [(suggestion, ghost_text) for ghost_text, suggestion in matches.items()][: request.budget.candidates]
+        longer = [text for text, item in matches.items() if request.invoked or item.shown_from is not None]
+        shown = [(item, text) for text, item in matches.items() if not any(map(text.begins, longer))]
+        return shown[: request.budget.candidates]
 
     def mark_shown(self, suggestions: ShownSuggestions, *, invoked: bool) -> None:
         """Marks these as shown; an explicitly requested one is no longer rejected."""
@@ -117,9 +118,8 @@ class SuggestionHistory:
                 rejected for rejected in self._rejected if not _have_same_result(suggestion, rejected, self.text)
             ]
 
-    def _is_unwanted(self, suggestion: Suggestion, floor: float) -> bool:
-        is_unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return is_unsure or any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
+    def _is_rejected(self, suggestion: Suggestion) -> bool:
+        return any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
 
 
 def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[TextChange]:

@@ -21,7 +21,7 @@ part of the fill, it renders only the remainder, which may be empty.
 
 @dataclass(eq=False)
 class InlineRequest:
-    """A request at a cursor, which follows the text. `floor` (least confidence) and `pause_s` apply to automatic ones.
+    """A request at a cursor, which follows the text. An automatic one waits for a pause of `pause_s`.
 
     `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
     """
@@ -30,7 +30,6 @@ class InlineRequest:
     budget: FillBudget
     marker: str
     invoked: bool = False
-    floor: float = 0.0
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
     wants_empty: bool = False

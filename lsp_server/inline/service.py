@@ -193,12 +193,10 @@ class InlineService(Feature):
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
-    def replace(self, uri: str, requested: Suggestion, text: str, confidence: float) -> bool:
+    def replace(self, uri: str, requested: Suggestion, text: str) -> bool:
         """Shows `text` instead of a suggestion, as that was on request; False if it is gone or differs."""
         state = self._states.get(uri)
-        return state is not None and state.history.refine(
-            requested, f"refined-{next(_refinements)}.0", text, confidence
-        )
+        return state is not None and state.history.refine(requested, f"refined-{next(_refinements)}.0", text)
 
     def reject(self, uri: str, suggestion_id: str) -> None:
         if suggestion := self.suggestion(uri, suggestion_id):
@@ -397,8 +395,7 @@ class InlineService(Feature):
                 self._begin(state, request)
                 continue
             if not suggestions:
-                is_found = result.candidates and result.candidates[0].confidence >= request.floor
-                reason = _REJECTED if is_found else result.why_empty(request.budget, request.floor)
+                reason = _REJECTED if result.candidates else result.why_empty(request.budget)
                 log.debug("no inline completion: %s", reason)
                 state.explain(request, reason)
             self._show(state, suggestions, request, None if is_reported else computation)

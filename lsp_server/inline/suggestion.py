@@ -21,6 +21,11 @@ class GhostText:
     end: int
     text: str
 
+    def begins(self, other: "GhostText") -> bool:
+        """Whether it is only the start of another one in the same place."""
+        is_start = self.text != other.text and other.text.startswith(self.text)
+        return is_start and (self.start, self.end) == (other.start, other.end)
+
     def with_empty_range(self, text: str, cursor: int) -> "GhostText":
         """The same with an empty range at the cursor in `text`, if it replaces nothing behind the cursor."""
         typed = text[self.start : cursor]
@@ -39,7 +44,6 @@ class Suggestion:
     anchor: Anchor
     text: str
     hole: Span
-    confidence: float = 1.0
     invoked: bool = False
     shown_from: int | None = None
     """The user last saw `text` from this character on; None: never."""
@@ -62,7 +66,7 @@ class Suggestion:
         taken_back = anchor.original[: len(anchor.original) - len(self.anchor.original)]
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
         text = taken_back + self.text  # built by hand: each keystroke builds many, and `replace` is slow
-        return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
+        return Suggestion(self.id, anchor, text, self.hole, self.invoked, shown_from, self.is_refined)
 
     def ghost_text(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""

@@ -105,16 +105,12 @@ class Refiner(Feature):
             client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
         )
         max_markers = draft.text.count(settings.marker)
-        texts = ((candidate.texts[0], candidate.confidence) for candidate in result.candidates)
-        usable = (
-            (text, candidate_confidence)
-            for text, candidate_confidence in texts
-            if text != draft.text and text.count(settings.marker) <= max_markers
-        )
-        text, confidence = next(usable, ("", None))
-        if confidence is None:
+        texts = (candidate.texts[0] for candidate in result.candidates)
+        usable = (text for text in texts if text != draft.text and text.count(settings.marker) <= max_markers)
+        text = next(usable, None)
+        if text is None:
             raise NotRefinedError(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
-        if not service.replace(uri, draft, text, confidence):
+        if not service.replace(uri, draft, text):
             raise NotRefinedError(GONE)
 
 

@@ -40,6 +40,8 @@ KEYS = dict(_keys(Settings()))
 """Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
 _GROUPS = {name.partition(".")[0] for name in KEYS if "." in name}
 _FOLDED = {name.lower(): name for name in KEYS}
+_REPLACED = {"confidencefloor": "; suggestions replaces it, which is calm, balanced or eager"}
+"""What to say about settings of earlier versions."""
 
 
 class Origin(Enum):
@@ -169,9 +171,10 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _nearest(name: str) -> str:
-    """` (did you mean …?)` with the most similar setting, or nothing if none is."""
-    near = get_close_matches(name.replace("_", "").lower(), list(_FOLDED), n=1, cutoff=0.75)
-    return f" (did you mean {_FOLDED[near[0]]!r}?)" if near else ""
+    """` (did you mean …?)` with the most similar setting, or what replaced it, or nothing."""
+    folded = name.replace("_", "").lower()
+    near = get_close_matches(folded, list(_FOLDED), n=1, cutoff=0.75)
+    return _REPLACED.get(folded) or (f" (did you mean {_FOLDED[near[0]]!r}?)" if near else "")
 
 
 def _plain(error: Exception) -> str:

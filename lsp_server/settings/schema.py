@@ -152,9 +152,13 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         int,
         Meta(ge=0, le=10_000, description="How long to wait after a keystroke before an automatic suggestion, in ms."),
     ] = 75
-    confidence_floor: Annotated[
-        float, Meta(ge=0, le=1, description="Hide automatic suggestions with a lower mean confidence.")
-    ] = 0.1
+    suggestions: Annotated[
+        Literal["calm", "balanced", "eager"],
+        Meta(
+            description="How sure the model must be of automatic suggestions, which end before the first word that it "
+            "doubts. calm: fewer and shorter ones, of which more are right. eager: more and longer ones."
+        ),
+    ] = "balanced"
     prefetch: Annotated[
         bool, Meta(description="Compute what follows an accepted suggestion before you ask for it.")
     ] = True

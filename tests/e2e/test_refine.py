@@ -160,7 +160,7 @@ async def test_without_a_selection_the_statement_is_refined(user: Refiner, partn
 
 
 async def test_what_appears_by_itself_is_never_sent_to_the_partner(start: Start, partner: PartnerServer) -> None:
-    options = with_partner(partner, confidenceFloor=0)
+    options = with_partner(partner, suggestions="eager")
     options["partner"]["model"] = "never asked"  # so that it has a worker of its own, which is never started
     user = await user_of(start, options)
     for _ in range(ATTEMPTS):  # the small model may find nothing that fits

@@ -18,7 +18,7 @@ CANCELLED = -32800
 BODY = "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n"
 LONG = "def total(values):\n    result = ‸\n    return result\n"
 """What belongs there has more than a letter or two."""
-QUICK = {**PATIENT, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0}
+QUICK = {**PATIENT, "maxSteps": 4, "debounceMs": 0, "suggestions": "eager"}
 SLOW = {**QUICK, "maxSteps": 40, "candidates": {"invoked": 8}}
 """A request that still runs when the worker, which was held, reads what was sent to it meanwhile."""
 

@@ -14,7 +14,7 @@ from tests.e2e.raw_client import EVERYWHERE, RawClient
 from tests.e2e.user import Item, User
 from tests.workers import ATTEMPTS, until
 
-ALONE = {"debounceMs": 0, "confidenceFloor": 0, "prefetch": False, "candidates": {"invoked": 1}}
+ALONE = {"debounceMs": 0, "suggestions": "eager", "prefetch": False, "candidates": {"invoked": 1}}
 QUICK = {**PATIENT, "maxSteps": 4, **ALONE}
 LONG = "def total(values):\n    remarkable_result = ‸\n    return remarkable_result\n"
 HOLES = "def size(path):\n    return ???\n\n\nprint(???)\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.ending import Ending
+from inference.ending import Ending, first_doubt
 from tests.lsp_server.fixtures import Case, cases
 
 CASES = cases(Path(__file__).parent / "fixtures" / "endings.txt", "+", "=")
@@ -277,3 +277,67 @@ def test_a_comment_that_names_a_file_begins_another(comment: str) -> None:
         assert ending.cut(text) == ending.cut_unfinished(f"{text}\n") == "x = 1"
     listed = f"x = 1\n# The files:\n{comment}"
     assert ending.cut(listed) == listed
+
+
+DOUBTS = (
+    # the hole's line up to the hole, the fill with its first doubt, the rest of the line, and what is left
+    ("    ", "result = compute(va‸lues)", "", "result = compute"),
+    ("    ", "result = total‸_sum", "", "result"),
+    ("    x = ", "sum(values) / le‸n(values)", "", "sum(values)"),
+    ("    x = ", "first + ‸second", "", "first"),
+    ("    x = ", "not ‸first", "", ""),
+    ("    ", "self.‸name = 1", "", "self"),
+    ("    ", "for value in ‸values:", "", "for value"),
+    ("    ", "return value ‸# twice", "", "return value"),
+    ("    ", "return value‸\n", "", "return value\n"),
+    # strings and numbers are whole, or left out with what needs them
+    ("    ", "limit = 12‸34", "", "limit"),
+    ("    ", "limit = half(3‸.14)", "", "limit = half"),
+    ("    ", "limit = half(1e-‸3)", "", "limit = half"),
+    ("    ", 'print("Hello ‸world")', "", "print"),
+    ("    ", "print(f'Hello ‸{name}')", "", "print"),
+    ("    ", 'print("Hello world"‸, end="")', "", 'print("Hello world"'),
+    ("    ", "const x = `a ${b‸}`;", "", "const x"),
+    ("    ", '"""Return ‸the mean."""\n    return 1', "", ""),
+    ("    ", 'x = """one\ntwo ‸three"""', "", ""),
+    ("fn f<'a>(x: &", "'a str, y‸: &'a str", "", "'a str, y"),
+    # in a string or a comment, words are whole
+    ('print("Hello ', "big wor‸ld", '")', "big"),
+    ('print("Hello ', 'world", end="‸")', "", 'world", end'),
+    ("# compute the ", "mean. ‸The values", "", "mean."),
+    ("", "# ‸compute", "", ""),
+    ("", "<!-- ‸compute -->", "", ""),
+    # a bracket at the end goes unless something closes it
+    ("    x = ", "compute(‸values)", "", "compute"),
+    ("    x = ", "compute(‸values", ")", "compute("),
+    ("    x = f(", "compute(‸values)", ")", "compute"),
+    ("    x = f(", "first, ‸second", ")", "first"),
+    # of several lines, whole ones are left
+    ("    ", "total += value\n    count += 1‸\n    return total", "", "total += value\n    count += 1"),
+    ("    ", "total += value\n    count += 1\n    ret‸urn total", "", "total += value\n    count += 1"),
+    ("    ", "if total:\n        ret‸urn", "", "if total:"),
+    ("  ", "if (a) {\n    b‸();\n  }", "", "if (a)"),
+    ("  ", "first();\n  second(\n    a‸b\n  );", "", "first();"),
+    # too little to show
+    ("    ", ")‸.name", "", ""),
+    ("    ", "ab‸ = 1", "", ""),
+    ("    ", "});‸\n", ")", "});\n"),
+)
+
+
+@pytest.mark.parametrize(("prefix", "fill", "suffix", "left"), DOUBTS)
+def test_a_text_ends_before_the_first_doubt(prefix: str, fill: str, suffix: str, left: str) -> None:
+    text, offset = fill.replace("‸", ""), fill.index("‸")
+    quotes = '"' if '"' in prefix else None
+    ending = Ending(f"def f():\n{prefix}", f"{suffix}\n", quotes=quotes)
+    assert ending.cut_before_doubt(text, offset) == left
+    typed = Ending(f"def f():\n{prefix}", f"{suffix}\n", text[:offset])
+    assert typed.cut_before_doubt(text, offset) in ("", text), "what was typed is not cut"
+
+
+def test_the_first_doubt_is_behind_what_was_typed() -> None:
+    pieces, probs = ("com", "pute", "(", "x"), (0.2, 0.9, 0.4, 0.1)
+    doubts = [first_doubt(pieces, probs, 0.5, start) for start in (0, 2, 3, 7, 8, 9)]
+    assert doubts == [0, 2, 7, 7, 8, None]
+    assert first_doubt(pieces, probs, 0.3, 3) == 8
+    assert first_doubt((), (), 0.5) is None

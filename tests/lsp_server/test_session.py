@@ -105,7 +105,7 @@ def ask_at(
 
 
 async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with working(monkeypatch, "12", confidenceFloor=0) as (session, worker):
+    async with working(monkeypatch, "12", suggestions="eager") as (session, worker):
         session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
         first = ask_at(session, 4)
         assert not isinstance(first, types.InlineCompletionList), "the text is not parsed yet"

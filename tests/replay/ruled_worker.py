@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,9 @@ def _candidates(asked: Message) -> list[Candidate]:
     found = []
     for choice in range(asked.get("candidates", 1)):
         texts = [_text(segments, at, choice, typed.get(number, "")) for number, at in enumerate(holes)]
-        confidence = 0.05 + _draw(texts, 20) / 20
-        found.append(Candidate(asked["id"], tuple(texts), score=-float(choice), confidence=confidence))
+        pieces = tuple(tuple(re.findall(r"\s*\w+|\s*\W", text)) for text in texts)
+        probs = tuple(tuple((_draw([texts, index], 20) + 1) / 20 for index in range(len(words))) for words in pieces)
+        found.append(Candidate(asked["id"], tuple(texts), -float(choice), pieces=pieces, confidences=probs))
     return found
 
 

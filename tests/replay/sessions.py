@@ -26,7 +26,7 @@ _EDITORS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ),
     (
         capable(window=None, experimental__infillNextEdits=True, textDocument__inlineCompletion=None),
-        {"confidenceFloor": 0, "candidates": {"invoked": 1}},
+        {"suggestions": "eager", "candidates": {"invoked": 1}},
     ),
 )
 """Capabilities and settings of the editors that take turns."""

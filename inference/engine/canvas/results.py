@@ -34,18 +34,10 @@ class FilledCanvas:
         return sum(end - first for first, _, end in self.spans)
 
     @property
-    def confidence(self) -> float:
-        """The mean probability of the tokens that were not given; 1 if all were."""
-        return fmean(self._open_confidences or [1.0])
-
-    @property
     def log_confidence(self) -> float:
-        """The mean of its logarithm."""
-        return fmean(math.log(max(prob, _MIN_PROB)) for prob in self._open_confidences or [1.0])
-
-    @property
-    def _open_confidences(self) -> list[float]:
-        return [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
+        """The mean log-probability of the tokens that were not given; 0 if all were."""
+        probs = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
+        return fmean(math.log(max(prob, _MIN_PROB)) for prob in probs or [1.0])
 
     def texts(self, vocabulary: Vocabulary, holes: Sequence[HoleLayout]) -> tuple[str, ...]:
         """The texts of the holes, without the bytes that healing moved into them."""
@@ -90,6 +82,10 @@ class FilledCanvas:
         return tuple(text for text, _ in token_texts), tuple(confidence for _, confidence in token_texts)
 
 
+TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
+"""The text of a hole, a piece per token, and the confidence of each."""
+
+
 @dataclass(frozen=True)
 class RankedFill:
     texts: tuple[str, ...]
@@ -98,12 +94,12 @@ class RankedFill:
     index: int
     """The number of its canvas."""
     canvas: FilledCanvas
+    token_texts: tuple[TokenTexts, ...]
+    """Those of each hole; empty where they are not known."""
 
 
 FillsByHole = Mapping[int, list[RankedFill]]
 """The fills of each canvas, best first, by its first hole, in filling order."""
-TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
-"""The text of a hole, a piece per token, and the confidence of each."""
 
 
 def fill_flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
@@ -120,7 +116,9 @@ def rank_fills(
     for index in sorted(range(len(canvases)), key=lambda index: -scores[index]):
         canvas = canvases[index]
         texts = canvas.texts(vocabulary, holes)
-        best.setdefault(texts, RankedFill(texts, scores[index], canvas.num_tokens, index, canvas))
+        if texts not in best:
+            token_texts = tuple(canvas.token_texts(vocabulary, number, hole) for number, hole in enumerate(holes))
+            best[texts] = RankedFill(texts, scores[index], canvas.num_tokens, index, canvas, token_texts)
     return sorted(best.values(), key=fill_flaws)
 
 
@@ -229,14 +227,17 @@ def combine_candidates(
         parts = {first: fills[rank if rank < len(fills) else 0] for first, fills in offered.items()}
         filled = set[int]()
         texts = [hole.text or hole.starts_with for hole in holes]
+        token_texts: list[TokenTexts] = [((), ())] * len(holes)
         for first, part in parts.items():
             filled.update(range(first, first + len(part.texts)))
             texts[first : first + len(part.texts)] = part.texts
+            token_texts[first : first + len(part.texts)] = part.token_texts
         for broken in (index for index in set(filled) if adds_broken_character(texts[index], holes[index])):
             texts[broken] = holes[broken].text or holes[broken].starts_with
             filled.remove(broken)
         if not filled:
             continue
+        pieces, confidences = zip(*token_texts, strict=True)
         yield Candidate(
             request_id,
             texts=tuple(texts),
@@ -246,5 +247,6 @@ def combine_candidates(
             ms=ms,
             complete=complete,
             unfilled=tuple(index for index in range(len(holes)) if index not in filled),
-            confidence=sum(part.canvas.confidence for part in parts.values()) / len(parts),
+            pieces=pieces,
+            confidences=confidences,
         )

@@ -20,9 +20,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from inference.ending import crop
 from inference.engine.canvas.batch import FORBIDDEN
 from inference.engine.canvas.layout import HoleLayout
-from inference.engine.canvas.results import FilledCanvas, RankedFill
+from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.fim.prompt import FimPrompt
 from inference.engine.loaded_model import LoadedModel
@@ -143,24 +144,21 @@ class Branch:
         probs = [1.0] * self.forced + [math.exp(choice.logprob) for choice in self.choices]
         return FilledCanvas(self.ids, probs, ((0, self.forced, len(self.ids)),), steps)
 
-    def ranked_fill(self, index: int, steps: int) -> RankedFill:
-        return RankedFill((self.text,), self.score, len(self.ids) - self.forced, index, self.filled_canvas(steps))
+    def ranked_fill(self, vocabulary: Vocabulary, index: int, steps: int) -> RankedFill:
+        tokens, canvas = len(self.ids) - self.forced, self.filled_canvas(steps)
+        return RankedFill((self.text,), self.score, tokens, index, canvas, (self.token_texts(vocabulary),))
 
-    def token_texts(self, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    def token_texts(self, vocabulary: Vocabulary) -> TokenTexts:
         """The text of each token of the fill so far, and its probability; one text for a chat turn."""
         text, canvas = self.text, self.filled_canvas()
-        if self.prompt.query is not None or self.prompt.fill_prefix:
+        if self.prompt.query is not None:
             return (text,), (fmean(canvas.confidences or [1.0]),)
-        token_texts, confidences = canvas.token_texts(
+        pieces, confidences = canvas.token_texts(
             vocabulary, 0, HoleLayout(len(self.ids), healed_bytes=self.prompt.healed_bytes)
         )
-        remaining = len(text)
-        visible_texts = []
-        for token_text in token_texts:
-            visible_texts.append(token_text[:remaining])
-            remaining -= len(visible_texts[-1])
-        visible_texts = [token_text for token_text in visible_texts if token_text]
-        return tuple(visible_texts), tuple(confidences[: len(visible_texts)])
+        if self.prompt.fill_prefix:
+            pieces, confidences = (self.prompt.fill_prefix, *pieces), (1.0, *confidences)
+        return crop(0, len(text), pieces, confidences)
 
 
 class PromptLookup:

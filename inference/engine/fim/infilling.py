@@ -16,7 +16,7 @@ from dataclasses import replace
 from inference.deadline import Deadline
 from inference.engine.canvas import repetition, results
 from inference.engine.canvas.plan import TextAndHoles, text_and_holes
-from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
+from inference.engine.canvas.results import FilledCanvas, RankedFill
 from inference.engine.errors import RequestError
 from inference.engine.fim import query
 from inference.engine.fim.decode import Branch, Decoder, PromptLookup
@@ -214,7 +214,8 @@ class FimRun(RequestRun[FimEvent]):
             branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
         if branches[0].is_finished:
             branches = [one for one in branches if one.text.strip()] or branches
-            ranked = [branch.ranked_fill(rank, decoder.passes) for rank, branch in enumerate(branches)]
+            vocabulary = self._model.vocabulary
+            ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
             ranked.sort(
                 key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
             )
@@ -325,7 +326,7 @@ class FimRun(RequestRun[FimEvent]):
     def _draft(self, current: int | None = None, branch: Branch | None = None) -> Draft:
         """The state of the hole in progress (`current`), the texts of filled holes, and nothing in the others."""
         best = {index: fills[0] for index, fills in self._fills.items()}
-        parts: dict[int, TokenTexts] = {index: (fill.texts, (fill.canvas.confidence,)) for index, fill in best.items()}
+        parts = {index: fill.token_texts[0] for index, fill in best.items()}
         if current is not None and branch:
             parts[current] = branch.token_texts(self._model.vocabulary)
         max_tokens = sum(map(query.max_new_tokens, self._parts.holes))
@@ -388,7 +389,7 @@ class FimRun(RequestRun[FimEvent]):
 
 
 def _unchanged(hole: Hole) -> RankedFill:
-    return RankedFill((hole.text,), 0.0, 0, 0, FilledCanvas([], [], (), 0))
+    return RankedFill((hole.text,), 0.0, 0, 0, FilledCanvas([], [], (), 0), (((hole.text,), (1.0,)),))
 
 
 def _has_word(text: str) -> bool:

@@ -16,7 +16,9 @@ import msgspec
 from msgspec import Meta
 
 from inference.deadline import Deadline
+from inference.ending import crop
 from inference.engine.canvas import results
+from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
 from inference.engine.fim.query import ContextWindow, InfillQuery
 from inference.messages import MAX_CANDIDATES, Candidate, Draft
@@ -55,12 +57,12 @@ class _Props(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PartnerFill:
-    """The text of one hole. `probs` are the probabilities of its tokens, if known."""
+    """The text of one hole, also by token if the server told all probabilities."""
 
     text: str
     is_complete: bool = True
     tokens: int = 0
-    probs: tuple[float, ...] = ()
+    token_texts: TokenTexts = ((), ())
 
 
 class StreamedFill:
@@ -78,7 +80,7 @@ class StreamedFill:
         self._interface = interface
         self._deadline = deadline
         self._received = ""
-        self._token_probs: list[tuple[int, tuple[float, ...]]] = []
+        self._deltas: list[StreamDelta] = []
 
     async def receive(self, on_text: Callable[[], None]) -> None:
         """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
@@ -95,7 +97,7 @@ class StreamedFill:
                     on_text()
                     if self.end:
                         break
-        if not self._received and not self._token_probs:
+        if not self._received and not self._deltas:
             raise ServerError(f"the server {self._client.url} ended its answer without any text; see its log")
         self.end = self.end or "length"  # a stream without an end event may have broken off
 
@@ -108,11 +110,9 @@ class StreamedFill:
             await asyncio.sleep(0)
 
     def _add(self, deltas: list[StreamDelta]) -> None:
-        length = len(self._received)
         for piece in deltas:
-            length += len(piece.text)
             if piece is not DONE:
-                self._token_probs.append((length, piece.probs))
+                self._deltas.append(piece)
             self.end = self.end or piece.end
         max_chars = max_answer_chars(self.question)
         self._received = (self._received + "".join(piece.text for piece in deltas))[: max_chars + 1]
@@ -124,7 +124,7 @@ class StreamedFill:
     @property
     def tokens(self) -> int:
         """The number of tokens so far, as far as known."""
-        return sum(max(1, len(probs)) for _, probs in self._token_probs)
+        return sum(max(1, len(delta.probs)) for delta in self._deltas)
 
     @property
     def text(self) -> str:
@@ -133,10 +133,14 @@ class StreamedFill:
         return self._interface.trim_fill(self._received[block.start : block.end], self.question, ended=bool(self.end))
 
     @property
-    def probs(self) -> tuple[float, ...]:
-        """The probabilities of the fill's tokens, as far as known."""
+    def token_texts(self) -> TokenTexts:
+        """The fill as it was sent, each part with its least likely token's probability; empty if one is not known."""
+        sent, text = [delta for delta in self._deltas if delta.text], self.text
         block = self._interface.find_fill(self._received, self.question, ended=bool(self.end))
-        return tuple(value for end, values in self._token_probs if block.start < end <= block.end for value in values)
+        first = self._received.find(text, block.start)
+        if first < 0 or not all(delta.probs for delta in sent):
+            return (), ()
+        return crop(first, first + len(text), [delta.text for delta in sent], [min(delta.probs) for delta in sent])
 
 
 class CandidateWriter:
@@ -208,8 +212,9 @@ class CandidateWriter:
         if any(map(query.is_rewrite, incomplete)) or not any(fill.text for fill in fills):
             return None
         unfilled = range(len(fills), len(holes))
-        probs = [value for fill in fills for value in fill.probs]
+        probs = [prob for fill in fills for prob in fill.token_texts[1]]
         tokens = sum(fill.tokens for fill in fills)
+        pieces, confidences = zip(*(fill.token_texts for fill in fills), strict=True)
         return Candidate(
             request.id,
             tuple(fill.text for fill in fills) + tuple(holes[n].text or self._infilling.pinned(n) for n in unfilled),
@@ -219,7 +224,8 @@ class CandidateWriter:
             ms=self._infilling.counters.ms(),
             complete=not unfilled and all(fill.is_complete for fill in fills),
             unfilled=tuple(unfilled),
-            confidence=_mean(probs),
+            pieces=pieces + ((),) * len(unfilled),
+            confidences=confidences + ((),) * len(unfilled),
         )
 
     async def _write(self) -> None:
@@ -265,7 +271,13 @@ class CandidateWriter:
         return True
 
     def _complete_fill(self, answer: StreamedFill) -> PartnerFill:
-        return PartnerFill(self._pinned + answer.text, True, answer.tokens, answer.probs)
+        return self._fill(answer, answer.text, is_complete=True)
+
+    def _fill(self, answer: StreamedFill, text: str, *, is_complete: bool) -> PartnerFill:
+        fill = self._pinned + text
+        pieces, probs = answer.token_texts
+        token_texts = crop(0, len(fill), (self._pinned, *pieces), (1.0, *probs)) if pieces else ((), ())
+        return PartnerFill(fill, is_complete, answer.tokens, token_texts)
 
     def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:
         """The usable part of a truncated text: up to its last whole line, or all of a single line.
@@ -278,7 +290,7 @@ class CandidateWriter:
             is_rewritten = query.is_rewrite(self._infilling.holes[len(self.fills)])
             is_whole = answer.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
-        return PartnerFill(self._pinned + text, is_whole, answer.tokens, answer.probs)
+        return self._fill(answer, text, is_complete=is_whole)
 
 
 def _is_too_long(error: ServerError) -> bool:
@@ -386,13 +398,12 @@ class PartnerRun(RemoteRun):
             return None
         self._last_draft_s = now_s
         max_tokens = sum(map(query.max_new_tokens, self.holes))
-        parts = {index: ((fill.text,), (_mean(fill.probs),)) for index, fill in enumerate(fills)}
+        parts = {
+            index: fill.token_texts if fill.token_texts[0] else ((fill.text,), (1.0,))
+            for index, fill in enumerate(fills)
+        }
         num_tokens = min(max_tokens, sum(fill.tokens for fill in fills))
         return results.build_draft(self.request.id, num_tokens, max_tokens, parts, len(self.holes))
-
-
-def _mean(probs: "list[float] | tuple[float, ...]") -> float:
-    return sum(probs) / len(probs) if probs else 1.0
 
 
 class PartnerBackend(ServerBackend):

@@ -114,17 +114,18 @@ def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine
     assert done.stats.steps <= 2
 
 
-def test_a_candidate_says_how_sure_the_model_is_of_it(embedded: Engine) -> None:
+def test_a_candidate_has_its_tokens_with_a_probability_each(embedded: Engine) -> None:
     hole = Hole(min_tokens=5, max_tokens=6, starts_with="ret")
     for seed in range(200):
         (candidate, *_), _, drafts = fill(embedded, Text(SOURCE), hole, Text(REST), max_steps=4, seed=seed, drafts=True)
         if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
             break
     assert "\ufffd" not in candidate.texts[0]
-    (confidences,) = drafts[-1].confidences
-    assert min(confidences) <= candidate.confidence <= max(confidences)
+    assert "".join(candidate.pieces[0]) == candidate.texts[0]
+    assert len(candidate.confidences[0]) == len(candidate.pieces[0])
+    assert all(0 < prob <= 1 for prob in candidate.confidences[0])
     (given, *_), _, _ = fill(embedded, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
-    assert given.confidence == 1
+    assert (given.pieces, given.confidences) == ((("1",),), ((1.0,),))
 
 
 def test_half_a_character_is_never_offered(tmp_path: Path) -> None:

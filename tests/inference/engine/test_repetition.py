@@ -54,8 +54,10 @@ def test_no_true_fill_is_taken_for_one(name: str) -> None:
 
 def _offered(texts: list[list[str]], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """What is offered with these texts for the first holes, one hole to a canvas."""
-    canvas = FilledCanvas([], [], [], 1)
-    fills = {index: [RankedFill((text,), 0.0, 1, 0, canvas) for text in of_hole] for index, of_hole in enumerate(texts)}
+    canvas, sure = FilledCanvas([], [], [], 1), (((), ()),)
+    fills = {
+        index: [RankedFill((text,), 0.0, 1, 0, canvas, sure) for text in of_hole] for index, of_hole in enumerate(texts)
+    }
     found = results.combine_candidates("r", fills, holes, 3, 0.0, complete=True)
     return [(candidate.texts, candidate.unfilled) for candidate in found]
 

@@ -1,6 +1,7 @@
 """A scripted worker at the socket where the client looks for one."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,8 @@ class ScriptedWorker:
 
     def __init__(self) -> None:
         self.fills: list[str] | None = None
-        self.confidence = 1.0
+        self.probs: dict[str, float] = {}
+        """Those of the words of its answers that it is not sure of."""
         self.requests: list[InfillRequest] = []
         self.amendments: list[str] = []
         self.cancelled: list[str] = []
@@ -33,7 +35,12 @@ class ScriptedWorker:
 
     def answer(self, *fills: str) -> None:
         key = self.requests[-1].id
-        self._send(*(Candidate(key, (fill,), confidence=self.confidence) for fill in fills), Done(key))
+        pieces = [tuple(re.findall(r"\w+|\W", fill)) for fill in fills]
+        probs = [tuple(self.probs.get(word, 1.0) for word in words) for words in pieces]
+        answers = zip(fills, pieces, probs, strict=True)
+        self._send(
+            *(Candidate(key, (fill,), pieces=(words,), confidences=(p,)) for fill, words, p in answers), Done(key)
+        )
 
     def answer_without_texts(self) -> None:
         """Answer the latest request as no worker of ours does: our side fails on it."""

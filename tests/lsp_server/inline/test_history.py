@@ -48,17 +48,19 @@ def test_undone_suggestion_stays_away() -> None:
     assert user.shown() == []
 
 
-def test_below_the_floor_nothing_appears_by_itself() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
-    assert user.shown(floor=0.3) == []
-    assert user.shown(floor=0.2) == ["x = [foo]\n"]
-
-
-def test_invoked_suggestion_stays_while_typed() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one", confidence=0.2))
-    assert user.shown(floor=0.3, invoked=True) == ["x = [foo]\n"]
+def test_what_was_shown_never_shrinks_to_its_start() -> None:
+    user = TypingUser.at(HERE, suggestion(HERE, "foo(bar)", "all"))
+    assert user.shown(invoked=True) == ["x = [foo(bar)]\n"]
+    user.history.add([suggestion(HERE, "foo", "start")])
+    assert user.shown() == ["x = [foo(bar)]\n"]
     user.type("f")
-    assert user.shown(floor=0.3) == ["x = f[oo]\n"]
+    assert user.shown() == ["x = f[oo(bar)]\n"]
+
+
+def test_on_request_no_text_is_the_start_of_another() -> None:
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "start"), suggestion(HERE, "foo(bar)", "all"))
+    assert user.shown() == ["x = [foo]\n", "x = [foo(bar)]\n"]
+    assert user.shown(invoked=True) == ["x = [foo(bar)]\n"]
 
 
 def test_the_newest_comes_first_and_each_text_once() -> None:
@@ -124,7 +126,7 @@ def test_refinement_keeps_text_deleted_in_front() -> None:
     user = TypingUser.at(HERE, draft)
     user.delete()
     user.delete()
-    assert user.history.refine(draft, "two", "second(2)", 0.9)
+    assert user.history.refine(draft, "two", "second(2)")
     assert user.shown() == ["x [= second(2)]\n", "x [= first(1)]\n"]
 
 
@@ -134,7 +136,7 @@ def test_refinement_may_differ_behind_a_closed_bracket() -> None:
     user.type("first(")
     user.change(user.cursor, user.cursor, ")")
     user.cursor = len("x = first(")
-    assert user.history.refine(draft, "two", "first(22)", 0.9)
+    assert user.history.refine(draft, "two", "first(22)")
     assert user.history.get("two") is not None
     assert user.shown()[0].startswith("x = ")
     standing = user.history.get("one")
@@ -145,7 +147,7 @@ def test_refinement_of_a_changed_statement_is_dropped() -> None:
     draft = suggestion(HERE, "first(1)", "one")
     user = TypingUser.at(HERE, draft)
     user.change(0, 1, "y")
-    assert not user.history.refine(draft, "two", "second(2)", 0.9)
+    assert not user.history.refine(draft, "two", "second(2)")
 
 
 CORRECTED = {

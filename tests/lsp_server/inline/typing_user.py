@@ -79,11 +79,9 @@ class TypingUser:
             else:
                 self.delete(len(step))
 
-    def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
+    def shown(self, *, invoked: bool = False) -> list[str]:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
-        found = self.history.suggestions_for(
-            InlineRequest(Cursor(self.cursor), MANY, "???", invoked=invoked, floor=floor)
-        )
+        found = self.history.suggestions_for(InlineRequest(Cursor(self.cursor), MANY, "???", invoked=invoked))
         self.history.mark_shown(found, invoked=invoked)
         before, rests = self.text[: self.cursor], [(it.text[self.cursor - it.start :], it.end) for _, it in found]
         return [f"{before}[{rest}]{self.text[end:]}" for rest, end in rests]

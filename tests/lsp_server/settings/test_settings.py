@@ -147,7 +147,7 @@ def test_what_is_read_at_start_stays_until_the_next_start() -> None:
         ("INFILL_LS_TRUST_WORKSPACE", "1", {"trustWorkspace": True}),
         ("INFILL_LS_PREFETCH", "false", {"prefetch": False}),
         ("INFILL_LS_COMPLETION", "never", {"completion": "never"}),
-        ("INFILL_LS_CONFIDENCE_FLOOR", "0.25", {"confidenceFloor": 0.25}),
+        ("INFILL_LS_SUGGESTIONS", "calm", {"suggestions": "calm"}),
         ("INFILL_LS_CONTEXT_ENABLED", "false", {"context": {"enabled": False}}),
     ],
 )
@@ -162,7 +162,7 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
     [
         ("INFILL_LS_MAX_STEP", "8", "did you mean 'maxSteps'?"),
         ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
-        ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
+        ("INFILL_LS_CONFIDENCE_FLOOR", "0.25", "suggestions replaces it"),
         ("INFILL_LS_COLOUR", "red", "unknown setting 'COLOUR'; ignored"),
         ("INFILL_LS_MARKER", "\udcff", "half a surrogate pair; ignored"),
         ("INFILL_LS_DTYPE", "\udcff", "half a surrogate pair; ignored"),

@@ -50,7 +50,11 @@ def test_candidates_differ_and_the_likeliest_comes_first(middle: Engine) -> None
     texts = [candidate.texts for candidate in answer.candidates]
     assert len(set(texts)) == len(texts) == 5
     assert texts[0] == fill(middle, *SEGMENTS).candidates[0].texts
-    assert all(0 < candidate.confidence <= 1 and candidate.complete for candidate in answer.candidates)
+    assert all(candidate.complete for candidate in answer.candidates)
+    for candidate in answer.candidates:
+        (text,), (pieces,), (probs,) = candidate.texts, candidate.pieces, candidate.confidences
+        assert ("".join(pieces), len(pieces)) == (text, len(probs))
+        assert all(0 < prob <= 1 for prob in probs)
     rest = [candidate.score for candidate in answer.candidates[1:]]
     assert rest == sorted(rest, reverse=True)
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from inference.engine.fim.query import MIN_CHARS_PER_TOKEN
-from inference.messages import REFINED_STRENGTH, Candidate, Hole, HoleKind, Outcome, Snippet, Text
+from inference.messages import REFINED_STRENGTH, Candidate, Draft, Hole, HoleKind, Outcome, Snippet, Text
 from inference.remote.http import ServerError
 from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, job, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
@@ -22,7 +22,8 @@ async def test_a_hole_is_filled_and_drafts_come_before(kind: str) -> None:
         assert (partner.partner, partner.sees_drafts) == (KIND_OF[kind], kind == "chat")
         assert partner.model == server.name and partner.device in server.url
         assert [each.texts for each in candidates] == [(ANSWER,)]
-        assert candidates[0].complete and 0.89 < candidates[0].confidence < 0.91
+        ((pieces,), (probs,)) = candidates[0].pieces, candidates[0].confidences
+        assert candidates[0].complete and "".join(pieces) == ANSWER and all(0.89 < prob < 0.91 for prob in probs)
         assert drafts and all(ANSWER.startswith(draft.texts[0]) for draft in drafts)
         assert done.outcome is Outcome.COMPLETE and done.stats.canvases == 1
         (asked,) = server.fills
@@ -156,10 +157,10 @@ async def test_agreeing_typed_text_goes_on() -> None:
             asked = job(one_hole(drafts=True))
             texts = []
             async for event in partner.infill(asked):
-                if hasattr(event, "pieces") and len(server.fills) == 1:
+                if isinstance(event, Draft) and len(server.fills) == 1:
                     asked.type(0, typed)
                     server.pause_s = 0.0
-                if hasattr(event, "texts") and not hasattr(event, "pieces"):
+                if isinstance(event, Candidate):
                     texts.append(event.texts)
             assert texts == [(text,)] and len(server.fills) == requests
 
