@@ -446,6 +446,14 @@ def crop(
     return tuple(filter(None, parts)), tuple(prob for part, prob in zip(parts, probs, strict=True) if part)
 
 
+def with_typed_piece(
+    typed: str, pieces: Sequence[str], probs: Sequence[float]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The same pieces, but the text that the user typed, with which they begin, is one and certain."""
+    rest, rest_probs = crop(len(typed), sum(map(len, pieces)), pieces, probs)
+    return ((typed, *rest), (1.0, *rest_probs)) if typed else (rest, rest_probs)
+
+
 def is_worth_showing(text: str) -> bool:
     """Whether the start of a fill is more than a sign or two, such as that of a comment."""
     return len(text.strip()) >= _MIN_CHARS and any(map(str.isalnum, text))

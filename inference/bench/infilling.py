@@ -6,6 +6,8 @@ The tasks are in the HumanEval-Infilling format. White space at the ends of a fi
 With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
 With --context, pieces of other files stand in the prompt, hole by hole; a run continues from its file of predictions.
 The first --context is what the others are compared with. There is one hole per file, so errors are by file.
+With --cut, the fills are those of automatic requests, which end before their first token with a lower probability; a
+run continues from its file of predictions, too, so that other probabilities cost nothing.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from rich.console import Console
 from rich.progress import track
 
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive
-from inference.bench.infilling_tasks import InfillingTask, TaskResult, figures
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures, figures
 from inference.bench.server_process import post_to_llama
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -38,7 +40,7 @@ Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
 
 
-def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None) -> Filler:
+def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None, quick: bool = False) -> Filler:
     """Fills with a loaded model. With `pieces_tokens`, which must fill the middle, its prompts show so much of pieces.
 
     The filler raises RequestError for a hole that fits no canvas of this checkpoint.
@@ -47,15 +49,21 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
         segments = (Text(task.prefix), hole, Text(task.suffix_text))
-        request = InfillRequest(task.task_id, segments, language="python", seed=seed)
+        request = InfillRequest(task.task_id, segments, language="python", seed=seed, quick=quick)
         if pieces_tokens is not None:
             _show_pieces(engine, task, pieces_tokens)
         began = time.perf_counter()
         events = [*engine.infill(request)]
         best = next((event for event in events if isinstance(event, Candidate)), Candidate("", ("",)))
         stats = next(event.stats for event in events if isinstance(event, Done))
-        counts = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
-        return TaskResult.from_fill(task, best.texts[0], began, **counts, prompt_tokens=stats.prefix_tokens)
+        counts = {
+            "steps": best.steps,
+            "tokens": best.tokens,
+            "passes": stats.steps,
+            "prompt_tokens": stats.prefix_tokens,
+        }
+        pieces, probs = (best.pieces[0], best.confidences[0]) if best.pieces else ((), ())
+        return TaskResult.from_fill(task, best.texts[0], began, **counts, pieces=pieces, probs=probs)
 
     return fill
 
@@ -114,10 +122,19 @@ def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of all tasks and of each kind, with --context of each arm. Raises BenchError and ModelError."""
+    """The figures of all tasks and of each kind, with --context of each arm, with --cut of each cut.
+
+    Raises BenchError and ModelError.
+    """
     kinds = defaultdict[str, list[TaskResult]](list)
+    tasks = defaultdict[str, list[InfillingTask]](list)
     for task, result in _results(args):
-        kinds[task.kind].append(result)
+        for kind in {task.kind, "all"} if args.cut else {task.kind}:
+            kinds[kind].append(result)
+            tasks[kind].append(task)
+    if args.cut:
+        by_cut = {kind: {cut: cut_figures(tasks[kind], kinds[kind], cut) for cut in args.cut} for kind in kinds}
+        return {"model": args.model, "half": args.half, "kinds": by_cut}
     if args.context:
         comparisons = {kind: _compare_arms(results) for kind, results in kinds.items()}
         return {"model": args.model, "half": args.half, "kinds": comparisons}
@@ -125,7 +142,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     overall = figures([result for results in kinds.values() for result in results])
     for kind, means in (by_kind | {"all": overall}).items():
         print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in means.items())}")
-    return {"data": args.data.name, "model": args.model, "by": args.by, **overall, "kinds": by_kind}
+    return {"data": [file.name for file in args.data], "model": args.model, "by": args.by, **overall, "kinds": by_kind}
 
 
 def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
@@ -134,7 +151,7 @@ def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResu
     earlier_results = _earlier_results(args)
     fillers = _fillers(args)
     file = args.predictions or Path(os.devnull)
-    with file.open("ab" if args.context else "wb", buffering=0) as predictions:
+    with file.open("ab" if args.context or args.cut else "wb", buffering=0) as predictions:
         for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
             for arm, fill in fillers.items():
                 if (arm, task.task_id) not in earlier_results:
@@ -146,14 +163,18 @@ def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResu
 
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     """Those that the flags choose. Raises BenchError."""
+    tasks = [
+        task for file in args.data for task in infilling_tasks.read_tasks(file, None if args.context else args.limit)
+    ]
+    if args.cut or args.context:
+        tasks = [task for task in tasks if task.is_of_half(args.half)]
+    if not tasks:
+        raise BenchError(f"{args.data[0]} has no tasks of the half '{args.half}'")
     if not args.context:
-        return infilling_tasks.sample(infilling_tasks.read_tasks(args.data, args.limit), args.sample, args.seed)
+        return infilling_tasks.sample(tasks, args.sample, args.seed)
     kinds = defaultdict[str, list[InfillingTask]](list)
-    for task in infilling_tasks.read_tasks(args.data):
-        if task.half == args.half:
-            kinds[task.kind].append(task)
-    if not kinds:
-        raise BenchError(f"{args.data} has no tasks of the half '{args.half}'")
+    for task in tasks:
+        kinds[task.kind].append(task)
     return [task for tasks in kinds.values() for task in tasks[: args.limit]]
 
 
@@ -164,16 +185,16 @@ def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
         return {"": by_transformers(Path(args.model), args.dtype) if by_model else partial(by_llama_server, args.by)}
     engine = loaded(args)
     if not args.context:
-        return {"": by_engine(engine, seed=args.seed)}
+        return {"": by_engine(engine, seed=args.seed, quick=bool(args.cut))}
     if not engine.loaded.traits.is_fim:
         raise BenchError("--context compares prompts of models that fill the middle; name such a --model")
     return {arm: by_engine(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
 
 
 def _earlier_results(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
-    """The fills of an earlier run with --context, by arm and task. Raises BenchError."""
+    """The fills of an earlier run with --context or --cut, by arm and task. Raises BenchError."""
     file = args.predictions
-    if not (args.context and file and file.exists()):
+    if not ((args.context or args.cut) and file and file.exists()):
         return {}
     try:
         results = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
@@ -203,7 +224,7 @@ def _compare_arms(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
     )
@@ -213,6 +234,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", action="append", choices=ARMS, help="show pieces of other files; repeat to compare"
     )
-    parser.add_argument("--half", choices=("tuning", "report"), default="report", help="with --context: which packages")
+    parser.add_argument(
+        "--cut", action="append", type=_share, metavar="P", help="end fills before a token below P; repeat to compare"
+    )
+    parser.add_argument(
+        "--half",
+        choices=("tuning", "report"),
+        default="report",
+        help="with --context and --cut: which packages or files",
+    )
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
+
+
+def _share(value: str) -> float:
+    """A number from 0 to 1. Raises ValueError, which argparse reports."""
+    share = float(value)
+    if not 0 <= share <= 1:
+        raise ValueError(value)
+    return share

@@ -8,6 +8,7 @@ import gzip
 import random
 import statistics
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from inference.bench import BenchError
+from inference.ending import Ending, first_doubt
 from inference.messages import Snippet
 
 _LINE_BREAKS = "\r\n"
@@ -58,6 +60,17 @@ class InfillingTask(msgspec.Struct, frozen=True):
     @property
     def _start(self) -> int:
         return self.canonical_solution.index(self.solution)
+
+    def is_of_half(self, half: str) -> bool:
+        """Whether it is of the half `tuning` or `report`: by its file, if the data does not say."""
+        file = self.task_id.rpartition(":")[0].encode()
+        return half == (self.half or ("tuning", "report")[zlib.crc32(file) % 2])
+
+    def is_right(self, text: str) -> bool:
+        """Whether the code goes on with all words of `text`, which is not blank, however much further it goes."""
+        words = text.strip()
+        code = (self.solution + self.suffix_text).lstrip()
+        return code.startswith(words) and not (words[-1].isidentifier() and code[len(words) :][:1].isidentifier())
 
     def for_llama(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
         """What to ask llama.cpp's `/infill`, once so many characters are typed."""
@@ -107,6 +120,7 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows, and
     `prompt_tokens` what the model read before it wrote. `arm` says which pieces of other files it was shown, if any.
+    `pieces` are its tokens, and `probs` their probabilities.
     """
 
     task_id: str
@@ -120,6 +134,13 @@ class TaskResult(msgspec.Struct, frozen=True):
     arm: str = ""
     model: str = ""
     prompt_tokens: int = 0
+    pieces: tuple[str, ...] = ()
+    probs: tuple[float, ...] = ()
+
+    def cut(self, task: InfillingTask, min_prob: float) -> str:
+        """The fill as the server shows it unasked: up to its first token with a lower probability."""
+        doubt = first_doubt(self.pieces, self.probs, min_prob)
+        return self.text if doubt is None else Ending(task.prefix, task.suffix_text).cut_before_doubt(self.text, doubt)
 
     @classmethod
     def from_fill(cls, task: InfillingTask, text: str, started_at: float, **counts: Any) -> "TaskResult":
@@ -167,3 +188,23 @@ def figures(results: Sequence[TaskResult]) -> dict[str, float]:
         "p50_ms": statistics.median(result.ms for result in results),
     }
     return {name: round(value, 4) for name, value in means.items()}
+
+
+def cut_figures(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], min_prob: float) -> dict[str, float]:
+    """What the user sees of the fills that end before their first token with a lower probability than `min_prob`.
+
+    `shown` is the share of the holes, `right` that of those shown which are right as far as they go. The characters are
+    the mean of a hole, and `whole` is the share of the holes with their whole text.
+    """
+    texts = [result.cut(task, min_prob).strip() for task, result in zip(tasks, results, strict=True)]
+    shown = [(task, text) for task, text in zip(tasks, texts, strict=True) if text]
+    right = [text for task, text in shown if task.is_right(text)]
+    figures = {
+        "holes": len(texts),
+        "shown": len(shown) / len(texts),
+        "right": len(right) / max(1, len(shown)),
+        "characters": sum(map(len, texts)) / len(texts),
+        "right_characters": sum(map(len, right)) / len(texts),
+        "whole": statistics.fmean(text == task.solution.strip() for task, text in zip(tasks, texts, strict=True)),
+    }
+    return {name: round(value, 4) for name, value in figures.items()}

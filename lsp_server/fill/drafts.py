@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import crop
+from inference.ending import crop, first_doubt
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
@@ -29,10 +29,14 @@ class HoleDraft:
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing."""
+    """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing.
 
-    def __init__(self, snapshot: Snapshot, spans: Sequence[Span]) -> None:
+    Like the fill, a draft ends before its first token with a lower probability than `min_prob`.
+    """
+
+    def __init__(self, snapshot: Snapshot, spans: Sequence[Span], min_prob: float = 0.0) -> None:
         self._spans = spans
+        self._min_prob = min_prob
         self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.FitDeadline(0))
         self._cached: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
@@ -50,7 +54,8 @@ class DraftReader:
         return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
     def _hole(self, span: Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-        text = self._fitter.fit(span, "".join(pieces)) if pieces else None
+        doubt = first_doubt(pieces, confidences, self._min_prob, len(span.starts_with))
+        text = self._fitter.fit(span, "".join(pieces), doubt) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 

@@ -54,7 +54,7 @@ class Computation:
 
     @cached_property
     def _drafts(self) -> DraftReader:
-        return DraftReader(self.snapshot, [self.hole])
+        return DraftReader(self.snapshot, [self.hole], self.request.budget.min_prob)
 
     @property
     def is_wanted(self) -> bool:

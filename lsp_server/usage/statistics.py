@@ -220,14 +220,18 @@ class StatisticsFeature(Feature):
         """The trigger and the last outcome, if any, of each answer."""
 
     def shown(self, uri: str, event: ShownEvent) -> None:
+        """Counts automatic suggestions by the setting that decides about them: `typing, balanced`."""
+        trigger = (
+            event.trigger if event.trigger != "typing" else f"typing, {self._session.settings_of(uri).suggestions}"
+        )
         if event.id not in self._answers:
-            self._answers[event.id] = event.trigger, ""
-            self._count(uri, event.trigger, SHOWN)
+            self._answers[event.id] = trigger, ""
+            self._count(uri, trigger, SHOWN)
             if len(self._answers) > _MAX_TRACKED:
                 del self._answers[next(iter(self._answers))]
         if event.waited_ms is not None:
-            self._count(uri, event.trigger, COMPUTED)
-            self._count(uri, event.trigger, MS, round(event.waited_ms))
+            self._count(uri, trigger, COMPUTED)
+            self._count(uri, trigger, MS, round(event.waited_ms))
 
     def accepted(self, uri: str, event: AcceptedEvent) -> None:
         self._decide(uri, event.id, WHOLE if event.is_whole else PART)

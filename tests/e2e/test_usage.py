@@ -61,6 +61,12 @@ async def test_the_figures_are_what_the_session_did(client: RawClient, stats: St
     assert (language["language"], trigger["trigger"]) == ("python", "asked")
 
 
+async def test_automatic_ones_count_by_how_sure_they_must_be(client: RawClient, stats: Stats) -> None:
+    await User(client, LONG).offered()
+    assert await client.quit() == 0
+    assert {counted["trigger"] for counted in stats()["trigger"]} == {"typing, eager"}
+
+
 async def filled(client: RawClient, *, applies: bool = True) -> User:
     """A user of whose two holes an edit was shown, and applied or not."""
     user = User(client, HOLES, refuses="" if applies else "no")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from inference.ending import crop
+from inference.ending import crop, with_typed_piece
 from inference.engine.canvas.batch import FORBIDDEN
 from inference.engine.canvas.layout import HoleLayout
 from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
@@ -149,16 +149,19 @@ class Branch:
         return RankedFill((self.text,), self.score, tokens, index, canvas, (self.token_texts(vocabulary),))
 
     def token_texts(self, vocabulary: Vocabulary) -> TokenTexts:
-        """The text of each token of the fill so far, and its probability; one text for a chat turn."""
-        text, canvas = self.text, self.filled_canvas()
-        if self.prompt.query is not None:
+        """The text of each token of the fill so far, and its probability; one text for a chat turn.
+
+        What the user typed is one text and certain.
+        """
+        prompt, text, canvas = self.prompt, self.text, self.filled_canvas()
+        if prompt.query is not None:
             return (text,), (fmean(canvas.confidences or [1.0]),)
         pieces, confidences = canvas.token_texts(
-            vocabulary, 0, HoleLayout(len(self.ids), healed_bytes=self.prompt.healed_bytes)
+            vocabulary, 0, HoleLayout(len(self.ids), healed_bytes=prompt.healed_bytes)
         )
-        if self.prompt.fill_prefix:
-            pieces, confidences = (self.prompt.fill_prefix, *pieces), (1.0, *confidences)
-        return crop(0, len(text), pieces, confidences)
+        typed = prompt.fill_prefix + prompt.forced[prompt.healed_bytes :].decode()
+        pieces, confidences = crop(0, len(text), (prompt.fill_prefix, *pieces), (1.0, *confidences))
+        return with_typed_piece(typed[: len(text)], pieces, confidences)
 
 
 class PromptLookup:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.deadline import Deadline
-from inference.ending import crop
+from inference.ending import crop, with_typed_piece
 from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
@@ -276,8 +276,10 @@ class CandidateWriter:
     def _fill(self, answer: StreamedFill, text: str, *, is_complete: bool) -> PartnerFill:
         fill = self._pinned + text
         pieces, probs = answer.token_texts
-        token_texts = crop(0, len(fill), (self._pinned, *pieces), (1.0, *probs)) if pieces else ((), ())
-        return PartnerFill(fill, is_complete, answer.tokens, token_texts)
+        if pieces:
+            pieces, probs = crop(0, len(fill), (self._pinned, *pieces), (1.0, *probs))
+            pieces, probs = with_typed_piece(self._infilling.pinned(len(self.fills)), pieces, probs)
+        return PartnerFill(fill, is_complete, answer.tokens, (pieces, probs))
 
     def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:
         """The usable part of a truncated text: up to its last whole line, or all of a single line.

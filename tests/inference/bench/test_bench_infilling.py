@@ -9,7 +9,7 @@ import pytest
 from inference.bench import BenchError, infilling_tasks
 from inference.bench.__main__ import main
 from inference.bench.infilling import by_engine
-from inference.bench.infilling_tasks import InfillingTask
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures
 from inference.engine import Engine
 from tests.inference.bench.conftest import Measured
 from tests.inference.models import random_masked
@@ -17,6 +17,8 @@ from tests.inference.models import random_masked
 DATA = Path(__file__).parents[2] / "data"
 HELD_OUT = DATA / "held_out.jsonl.gz"
 OTHER_FILES = DATA / "other_files.jsonl.gz"
+FIM = DATA / "fim"
+HALVES = ("tuning", "report")
 ADD = InfillingTask(
     "SingleLineInfilling/0",
     prompt='def add(a, b):\n    """The sum."""\n',
@@ -109,3 +111,35 @@ def test_fills_come_near_the_truth(embedded: Engine) -> None:
     chosen = sum(fill.tokens for fill in fills)
     true = sum(len(embedded.loaded.vocabulary.encode(task.solution)) for task in tasks)
     assert 0.5 * true < chosen < 1.8 * true, "lengths"
+
+
+def test_cuts_are_compared_on_the_same_fills(tmp_path: Path, measured: Measured) -> None:
+    flags = ("--data", HELD_OUT, "--sample", 4, "--predictions", tmp_path / "fills.jsonl", "--model", FIM)
+    two = measured("infilling", *flags, "--cut", 0, "--cut", 1.0)
+    written = (tmp_path / "fills.jsonl").read_text()
+    assert written.count("\n") == two["kinds"]["all"]["0.0"]["holes"] == 4
+    assert two["kinds"]["all"]["0.0"]["shown"] > two["kinds"]["all"]["1.0"]["shown"]
+    assert measured("infilling", *flags, "--cut", 1.0)["kinds"]["all"] == {"1.0": two["kinds"]["all"]["1.0"]}
+    assert (tmp_path / "fills.jsonl").read_text() == written, "nothing was filled again"
+
+
+def test_a_cut_is_right_as_far_as_it_goes() -> None:
+    fills = (("total", " =", " a", " +", " c"), ("total", "s", " = a"), ("total", " = a + b"))
+    probs = ((0.9, 0.9, 0.9, 0.9, 0.2), (0.4, 0.9, 0.9), (0.9, 0.4))
+    results = [
+        TaskResult.from_fill(ADD, "    " + "".join(pieces), 0.0, pieces=("    ", *pieces), probs=(1.0, *sure))
+        for pieces, sure in zip(fills, probs, strict=True)
+    ]
+    whole, cut = (cut_figures([ADD] * 3, results, min_prob) for min_prob in (0.0, 0.5))
+    assert [result.cut(ADD, 0.5).strip() for result in results] == ["total = a", "", "total"]
+    assert (whole["shown"], whole["right"], whole["whole"]) == (1.0, 0.3333, 0.3333)
+    assert (cut["shown"], cut["right"], cut["whole"]) == (0.6667, 1.0, 0.0)
+    assert (cut["right_characters"], cut["characters"]) == (4.6667, 4.6667)
+
+
+def test_halves_are_of_files() -> None:
+    tasks = infilling_tasks.read_tasks(HELD_OUT)
+    halves = {half: {task.task_id.rpartition(":")[0] for task in tasks if task.is_of_half(half)} for half in HALVES}
+    assert not halves["tuning"] & halves["report"]
+    assert min(map(len, halves.values())) > 100
+    assert ADD.is_right(" total = a + b\n    return") and not ADD.is_right("tot")

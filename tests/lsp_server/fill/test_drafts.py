@@ -41,6 +41,14 @@ def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
     assert (hole.text, hole.pieces, hole.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
 
 
+def test_a_draft_ends_where_the_suggestion_will() -> None:
+    snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
+    pieces = Draft("r", 1, 8, (("first", " +", " second"),), ((0.9, 0.9, 0.2),))
+    (hole,) = DraftReader(snapshot, [span], 0.5).read_holes(pieces)
+    assert (hole.text, hole.pieces) == ("first", ("first",))
+    assert DraftReader(snapshot, [span], 0.95).read_holes(pieces) == []
+
+
 def test_what_would_not_be_put_in_is_not_shown() -> None:
     snapshot, span = at_cursor("print(‸)\n")
     (hole,) = read(snapshot, span, "a", ")", "\n", "b = 1")

@@ -231,6 +231,8 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
             work.amend(0, typed)
             answer = Answer([*events, *work])
         assert answer.text.startswith(typed)
+        (pieces,), (probs,) = answer.candidates[0].pieces, answer.candidates[0].confidences
+        assert ("".join(pieces), pieces[0], probs[0]) == (answer.text, typed, 1.0), "what is typed is certain"
         if whole.startswith(typed):
             assert answer.text == whole
 
