@@ -167,7 +167,7 @@ def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
         task for file in args.data for task in infilling_tasks.read_tasks(file, None if args.context else args.limit)
     ]
     if args.cut or args.context:
-        tasks = [task for task in tasks if task.is_of_half(args.half)]
+        tasks = [task for task in tasks if (task.is_of_half(args.half) if args.cut else task.half == args.half)]
     if not tasks:
         raise BenchError(f"{args.data[0]} has no tasks of the half '{args.half}'")
     if not args.context:
