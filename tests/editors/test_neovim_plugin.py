@@ -11,6 +11,7 @@ import pytest
 
 from tests.editors.conftest import StartNeovim
 from tests.editors.neovim import DRAFTS, GHOSTS, HOLES, LINE, PLUGIN, Neovim
+from tests.editors.partner import Partner
 from tests.editors.places import until
 
 MASKED = Path(__file__).parents[1] / "data" / "masked"
@@ -180,6 +181,18 @@ def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim,
     neovim.type(":checkhealth infill<CR>")
     until(lambda: "The model, embedded, is ready" in neovim.text, "the report is there")
     assert "ERROR" not in neovim.text
+
+
+def test_the_status_says_why_nothing_is_suggested(start_neovim: StartNeovim, plugin_init: Path, model: Partner) -> None:
+    plugin_init.write_text(plugin_init.read_text().replace('model = "embedded"', 'model = "partner"'))
+    neovim = start_neovim("ä = f(ü, )\n", plugin_init).attached()
+    neovim.type("A<Left>")
+    until(lambda: "complete textDocument/inlineCompletion" in neovim.recorded("requests"), "an answer comes")
+    assert model.asked
+    for number, keys in enumerate(["<Cmd>Infill status<CR>", "<Esc>:Infill status<CR>"]):
+        neovim.type(keys)
+        until(lambda wanted=number: len(neovim.said) > wanted, "the status is shown")  # type: ignore[misc]
+        assert "; no suggestion here: the model found nothing" in neovim.said[number]
 
 
 def suggestion_for(neovim: Neovim, text: str) -> str:

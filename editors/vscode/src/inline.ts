@@ -23,11 +23,12 @@ export class Inline implements vscode.Disposable {
     vscode.window.onDidChangeActiveTextEditor(() => this.onMove()),
   ];
 
-  /** `onOffered` is called when a suggestion is shown; during a snooze none comes by itself. */
+  /** `onOffered` is called when a suggestion is shown, `onNothing` when there is none; during a snooze none comes by itself. */
   constructor(
     private readonly view: DraftView,
     private readonly client: () => LanguageClient | undefined,
     private readonly onOffered: () => void,
+    private readonly onNothing: (document: vscode.TextDocument, position: vscode.Position, isAutomatic: boolean) => void,
     private readonly isSnoozed: () => boolean,
   ) {}
 
@@ -43,7 +44,9 @@ export class Inline implements vscode.Disposable {
       const cancelled = token.onCancellationRequested(() => this.settle(asked));
       try {
         const items = await next(document, position, context, token);
-        this.remember(document, items);
+        if (!this.remember(document, items) && !token.isCancellationRequested) {
+          this.onNothing(document, position, isAutomatic);
+        }
         return items;
       } finally {
         cancelled.dispose();
@@ -123,7 +126,8 @@ export class Inline implements vscode.Disposable {
     }
   }
 
-  private remember(document: vscode.TextDocument, answer: Items): void {
+  /** Whether there are suggestions in `answer`. */
+  private remember(document: vscode.TextDocument, answer: Items): boolean {
     const items = (Array.isArray(answer) ? answer : (answer?.items ?? [])).flatMap((item) => offeredBy(document, item));
     if (items.length === 0) {
       this.forget();
@@ -132,6 +136,7 @@ export class Inline implements vscode.Disposable {
       this.onOffered();
       void vscode.commands.executeCommand('setContext', CONTEXT, true);
     }
+    return items.length > 0;
   }
 
   private forget(): void {

@@ -36,7 +36,7 @@ export function lookOf(report: StatusReport): Look {
     return { text: `$(warning) ${NAME}`, tooltip: `${report.serverProblem}${whereOf(report)}`, level: 'warning' };
   }
   if (report.state === 'ready') {
-    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}${partnerOf(report)}${noteOf(report)}`);
+    return plain(`$(sparkle) ${NAME}`, `Ready: ${modelOf(report)}${whereOf(report)}${partnerOf(report)}${noteOf(report)}${silenceOf(report)}`);
   }
   return plain(`$(circle-outline) ${NAME}`, 'The worker is stopped; the next fill starts it');
 }
@@ -88,6 +88,11 @@ function modelOf(report: StatusReport): string {
 
 function noteOf({ note }: StatusReport): string {
   return note ? `\n\n${note}` : '';
+}
+
+/** Why the last request found nothing at the cursor. */
+function silenceOf({ noSuggestion }: StatusReport): string {
+  return noSuggestion ? `\n\nNo suggestion here: ${noSuggestion}` : '';
 }
 
 /** Where text goes, if it leaves the worker. */

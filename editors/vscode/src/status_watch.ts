@@ -6,6 +6,11 @@ import { isFailure, lookOf, lookWithout, type Server as Phase, snoozed } from '.
 import type { StatusBar } from './status_bar';
 import { STATUS, STATUS_CHANGED, type StatusReport } from './wire';
 
+/** How long the bar shows why an explicit request found nothing. */
+const REASON_MS = 8000;
+/** After no suggestion has come for so long, the tooltip says why. */
+const SILENCE_MS = 500;
+
 export class StatusWatch implements vscode.Disposable {
   private phase: Phase = 'starting';
   private reason = '';
@@ -13,6 +18,7 @@ export class StatusWatch implements vscode.Disposable {
   private off: string | null = null;
   /** The last message to the user: the server may send it both as a state and as a message. */
   private said = '';
+  private silence: NodeJS.Timeout | undefined;
   private readonly listeners: vscode.Disposable;
 
   /** `snooze` returns the minutes left. */
@@ -60,6 +66,29 @@ export class StatusWatch implements vscode.Disposable {
     }
   }
 
+  /** A suggestion is shown, so the tooltip no longer says why there was none. */
+  onOffered(): void {
+    clearTimeout(this.silence);
+    if (this.report?.noSuggestion) {
+      this.report.noSuggestion = null;
+      this.draw();
+    }
+  }
+
+  /** Says why there is no suggestion: in the tooltip, and in the bar if the user has asked for one. */
+  onNothing(document: vscode.TextDocument, position: vscode.Position, isAutomatic: boolean): void {
+    clearTimeout(this.silence);
+    const tell = async (): Promise<void> => {
+      const client = this.client();
+      const report = client?.state === State.Running ? await this.update(client, document, position) : undefined;
+      const reason = report?.off ?? report?.noSuggestion ?? report?.noHole;
+      if (reason && !isAutomatic) {
+        vscode.window.setStatusBarMessage(`$(info) infill: ${reason}`, REASON_MS);
+      }
+    };
+    this.silence = setTimeout(() => void tell().catch(() => undefined), isAutomatic ? SILENCE_MS : 0);
+  }
+
   /** Shows the last report again, with the snooze. */
   draw(): void {
     const look = this.phase === 'running' && this.report !== undefined
@@ -69,19 +98,22 @@ export class StatusWatch implements vscode.Disposable {
   }
 
   dispose(): void {
+    clearTimeout(this.silence);
     this.listeners.dispose();
   }
 
-  private async update(client: LanguageClient): Promise<void> {
-    const document = vscode.window.activeTextEditor?.document;
+  private async update(
+    client: LanguageClient, document = vscode.window.activeTextEditor?.document, position?: vscode.Position,
+  ): Promise<StatusReport> {
     const foreign = document && offByScheme(document.uri.scheme);
     const uri = document && foreign === undefined ? client.code2ProtocolConverter.asUri(document.uri) : undefined;
-    const report: StatusReport = await client.sendRequest(STATUS, uri === undefined ? {} : { textDocument: { uri } });
+    const report: StatusReport = await client.sendRequest(STATUS, uri === undefined ? {} : { textDocument: { uri }, position });
     if (document === vscode.window.activeTextEditor?.document) {
       this.report = report;
       this.off = foreign ?? report.off ?? null;
       this.draw();
     }
+    return report;
   }
 
   private onMessage({ type, message }: ShowMessageParams): void {

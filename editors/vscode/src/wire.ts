@@ -28,6 +28,9 @@ export interface StatusReport {
   device?: string | null;
   clients?: number | null;
   off?: string | null;
+  /** Present in answers about a place: why there can be no suggestion, and why the last request there found none. */
+  noHole?: string | null;
+  noSuggestion?: string | null;
   /** A message about the model for the user, such as that it is too slow; empty for nothing. */
   note?: string | null;
   /** The URL to which text goes, if the model is on a server. */

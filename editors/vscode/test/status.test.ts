@@ -84,3 +84,8 @@ test('a document gets fills, or a reason that fits its scheme', () => {
     assert.match(offByScheme(scheme) ?? '', reason);
   }
 });
+
+test('the tooltip says why nothing is suggested at the cursor', () => {
+  assert.match(lookOf({ ...REPORT, noSuggestion: 'it repeats the line above' }).tooltip, /cpu\n\nNo suggestion here: it repeats/);
+  assert.doesNotMatch(lookOf({ ...REPORT, noSuggestion: null }).tooltip, /No suggestion/);
+});

@@ -182,6 +182,28 @@ def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
     window.status_is("results of a search")
 
 
+def test_it_says_why_nothing_is_suggested(window: Window, code_server: CodeServer, partner: Partner) -> None:
+    code_server.set(infill__model="partner", infill__partner__url=partner.url, infill__partner__kind="chat")
+    reason = '.statusbar-item:has-text("infill: the model found nothing")'
+    try:
+        window.status_is("thinker")
+        window.open("silence.py", BASKET)
+        window.go_to(*HALF_LINE)
+        window.type(".")
+        window.status_is("No suggestion here: the model found nothing")
+        assert not window.page.is_visible(reason), "nobody has asked"
+        window.run("Trigger Inline Suggestion")
+        window.page.wait_for_selector(reason)
+        partner.answers("items:")
+        window.press("Backspace")
+        window.type(".")
+        window.await_ghost()
+        until(lambda: "No suggestion" not in window.status, "there is one")
+    finally:
+        code_server.set()
+        window.status_is("embedded")
+
+
 def test_the_list_of_a_json_schema_comes_before_ghost_text(
     window: Window, code_server: CodeServer, partner: Partner
 ) -> None:

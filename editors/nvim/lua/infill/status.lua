@@ -14,6 +14,7 @@ local M = {}
 ---@field serverProblem string? why that server failed last, until it answers again
 ---@field partner { name: string, state: string, problem: string }? the model that refines
 ---@field off string? why the document gets no fills; in answers to `infill/status` alone
+---@field noSuggestion string? why the last request at the cursor found nothing; likewise
 
 ---@type table<integer, infill.Status?> by client
 local last = {}
@@ -90,11 +91,28 @@ local function sentence(status)
   if status.off and status.off ~= vim.NIL then
     said = said .. '; off for this file: ' .. status.off
   end
+  if status.noSuggestion and status.noSuggestion ~= vim.NIL then
+    said = said .. '; no suggestion here: ' .. status.noSuggestion
+  end
   local minutes = require('infill.attach').snoozed()
   if minutes > 0 then
     said = ('%s; snoozed for %d min, until :Infill resume'):format(said, minutes)
   end
   return said
+end
+
+--- The cursor's position; where insert mode has just ended, the place where it was.
+---@param encoding string
+---@return lsp.Position
+local function place(encoding)
+  local position = vim.lsp.util.make_position_params(0, encoding).position
+  local line, cursor = vim.api.nvim_get_current_line(), vim.api.nvim_win_get_cursor(0)
+  local row, col = unpack(vim.api.nvim_buf_get_mark(0, '^'))
+  local is_left = vim.api.nvim_get_mode().mode == 'n' and row == cursor[1] and col <= #line
+  if is_left and vim.fn.charidx(line, col) - vim.fn.charidx(line, cursor[2]) == 1 then
+    position.character = vim.str_utfindex(line, encoding, col, false)
+  end
+  return position
 end
 
 --- Ask the server and show its answer.
@@ -104,7 +122,8 @@ function M.show()
     require('infill').notify('no server runs; open a file it is meant for, or see :checkhealth infill')
     return
   end
-  local params = { textDocument = vim.lsp.util.make_text_document_params(0) }
+  local document = vim.lsp.util.make_text_document_params(0)
+  local params = { textDocument = document, position = place(client.offset_encoding) }
   client:request('infill/status', params, function(error, status)
     if error then
       require('infill').notify('the server did not say how it is: ' .. error.message)
