@@ -426,15 +426,10 @@ class Ending:
         return unclosed
 
 
-def first_doubt(pieces: Sequence[str], probs: Sequence[float], min_prob: float, start: int = 0) -> int | None:
-    """The offset of the first piece behind `start` that is less likely; None if there is none, or none is known."""
-    ends = accumulate(map(len, pieces))
-    doubts = (
-        end - len(piece)
-        for piece, prob, end in zip(pieces, probs, ends, strict=True)
-        if end > start and prob < min_prob
-    )
-    return next((max(doubt, start) for doubt in doubts), None)
+def first_doubt(pieces: Sequence[str], probs: Sequence[float], min_prob: float) -> int | None:
+    """The offset of the first piece that is less likely; None if there is none, or if nothing is known."""
+    starts = accumulate(map(len, pieces), initial=0)
+    return next((start for start, prob in zip(starts, probs, strict=False) if prob < min_prob), None)
 
 
 def crop(

@@ -54,7 +54,7 @@ class DraftReader:
         return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
     def _hole(self, span: Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-        doubt = first_doubt(pieces, confidences, self._min_prob, len(span.starts_with))
+        doubt = first_doubt(pieces, confidences, self._min_prob)
         text = self._fitter.fit(span, "".join(pieces), doubt) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 

@@ -703,7 +703,7 @@ def postprocess_all(
         for candidate, texts in zip(candidates, results, strict=True):
             text = None
             if not is_skipped and index not in candidate.unfilled:
-                text = fitter.fit(span, candidate.texts[index], _doubt(candidate, index, span, min_prob))
+                text = fitter.fit(span, candidate.texts[index], _doubt(candidate, index, min_prob))
             texts.append(current[index] if text is None else text)
     fits: dict[tuple[str, ...], Candidate] = {}
     for candidate, fill in zip(candidates, map(tuple, results), strict=True):
@@ -713,12 +713,11 @@ def postprocess_all(
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
 
 
-def _doubt(candidate: Candidate, index: int, span: Span, min_prob: float) -> int | None:
+def _doubt(candidate: Candidate, index: int, min_prob: float) -> int | None:
     """Where the model becomes unsure of a text; None if nowhere, or if the probabilities are not known."""
     pieces = candidate.pieces[index] if candidate.pieces else ()
-    if not candidate.texts[index].startswith("".join(pieces)):
-        return None
-    return first_doubt(pieces, candidate.confidences[index], min_prob, len(span.starts_with)) if pieces else None
+    is_known = pieces and candidate.texts[index].startswith("".join(pieces))
+    return first_doubt(pieces, candidate.confidences[index], min_prob) if is_known else None
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:

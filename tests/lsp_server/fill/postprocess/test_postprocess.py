@@ -49,6 +49,29 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "fill", "shown"),
+    [
+        ("python", "x = f(‸)\n", "values)¦\ny", "values"),
+        ("python", "x = f(‸)\n", "a)¦, b", "a"),
+        ("python", "x = f(‸)\n", "first, seco¦nd)", "first"),
+        ("python", "x = f(‸) + 1\n", "ma(¦values)", None),
+        ("python", "total = ‸\n", "total = value¦ + 1", "value"),
+        ("python", "total = ‸\n", "total = ab¦.cd", None),
+        ("python", "def f():\n    ‸\n\ny = 1\n", "if first¦ and second:\n        pass", "if first"),
+        ("c", "int f(int a) {\n    ‸\n}\n", "int total = a¦ + 1;", "int total = a"),
+        ("javascript", "function f() {\n  ‸\n}\n", "first();\n  second();\n  th¦ird();", "first();\n  second();"),
+    ],
+)
+def test_a_fill_with_a_doubt_fits_like_any_other(language: str, text: str, fill: str, shown: str | None) -> None:
+    text, offset = with_cursor(text)
+    fitter = postprocess.FillPostprocessor(Source.parse(language, text))
+    doubt = fill.index("¦")
+    hole = holes.hole_at_cursor(Source.parse(language, text), offset)
+    assert fitter.fit(hole, fill.replace("¦", ""), doubt) == shown
+    assert (postprocess.DropReason.UNSURE in fitter.drops) is (shown is None)
+
+
 def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     text = '{\n  "a": ???,\n  "b": {\n    "c": ???\n  },\n  "d": [\n    1,\n    ???\n  ]\n}\n'
     source = Source.parse("json", text)
