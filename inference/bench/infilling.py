@@ -56,14 +56,9 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
         events = [*engine.infill(request)]
         best = next((event for event in events if isinstance(event, Candidate)), Candidate("", ("",)))
         stats = next(event.stats for event in events if isinstance(event, Done))
-        counts = {
-            "steps": best.steps,
-            "tokens": best.tokens,
-            "passes": stats.steps,
-            "prompt_tokens": stats.prefix_tokens,
-        }
-        pieces, probs = (best.pieces[0], best.confidences[0]) if best.pieces else ((), ())
-        return TaskResult.from_fill(task, best.texts[0], began, **counts, pieces=pieces, probs=probs)
+        counts = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
+        tokens = {"pieces": best.pieces[0], "probs": best.confidences[0]} if best.pieces else {}
+        return TaskResult.from_fill(task, best.texts[0], began, **counts, **tokens, prompt_tokens=stats.prefix_tokens)
 
     return fill
 
@@ -163,9 +158,8 @@ def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResu
 
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     """Those that the flags choose. Raises BenchError."""
-    tasks = [
-        task for file in args.data for task in infilling_tasks.read_tasks(file, None if args.context else args.limit)
-    ]
+    limit = None if args.context else args.limit
+    tasks = [task for file in args.data for task in infilling_tasks.read_tasks(file, limit)]
     if args.cut or args.context:
         tasks = [task for task in tasks if (task.is_of_half(args.half) if args.cut else task.half == args.half)]
     if not tasks:
@@ -237,12 +231,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cut", action="append", type=_share, metavar="P", help="end fills before a token below P; repeat to compare"
     )
-    parser.add_argument(
-        "--half",
-        choices=("tuning", "report"),
-        default="report",
-        help="with --context and --cut: which packages or files",
-    )
+    half = "with --context and --cut: which packages or files"
+    parser.add_argument("--half", choices=("tuning", "report"), default="report", help=half)
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
 

@@ -221,9 +221,9 @@ class StatisticsFeature(Feature):
 
     def shown(self, uri: str, event: ShownEvent) -> None:
         """Counts automatic suggestions by the setting that decides about them: `typing, balanced`."""
-        trigger = (
-            event.trigger if event.trigger != "typing" else f"typing, {self._session.settings_of(uri).suggestions}"
-        )
+        trigger: str = event.trigger
+        if trigger == "typing":
+            trigger += f", {self._session.settings_of(uri).suggestions}"
         if event.id not in self._answers:
             self._answers[event.id] = trigger, ""
             self._count(uri, trigger, SHOWN)
