@@ -421,9 +421,14 @@ class FillPostprocessor:
         return result
 
     def _fit_before_doubt(self, hole: HoleSurroundings, fill: str, doubt: int, whole: str) -> str | DropReason:
-        """What fits of the part before `doubt`: `whole`, the fitted fill, if that ends before it."""
+        """What fits of the part before `doubt`: `whole`, the fitted fill, if that ends before it.
+
+        A part would lose text that the fill replaces.
+        """
         if self._postprocess(hole, fill[:doubt], mends=False) == whole:
             return whole
+        if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
+            return DropReason.UNSURE
         cut = self._postprocess(hole, hole.ending.cut_before_doubt(fill, doubt), mends=False)
         is_enough = not isinstance(cut, DropReason) and is_worth_showing(cut[len(hole.span.starts_with) :])
         return cut if is_enough else DropReason.UNSURE

@@ -72,6 +72,13 @@ def test_a_fill_with_a_doubt_fits_like_any_other(language: str, text: str, fill:
     assert (postprocess.DropReason.UNSURE in fitter.drops) is (shown is None)
 
 
+def test_no_part_of_a_fill_replaces_text() -> None:
+    fitter = postprocess.FillPostprocessor(Source.parse("python", "x = old(value)\n"))
+    hole = holes.Span(4, 14, HoleKind.LINE, single_line=True)
+    assert fitter.fit(hole, "compute(value)", len("compute(")) is None
+    assert fitter.fit(hole, "compute(value)") == "compute(value)"
+
+
 def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     text = '{\n  "a": ???,\n  "b": {\n    "c": ???\n  },\n  "d": [\n    1,\n    ???\n  ]\n}\n'
     source = Source.parse("json", text)
