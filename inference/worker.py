@@ -21,7 +21,7 @@ from inference.serving.log_and_errors import log, set_up_log
 from inference.serving.scheduler import Backend
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
-from inference.serving.worker_socket import WorkerSocket, lead
+from inference.serving.worker_socket import WorkerSocket, replace_with_link
 from inference.terminal import printable
 
 EXIT_REFUSED = 2
@@ -35,17 +35,18 @@ SWITCH_S = 0.001
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
-    arguments = startup.parse(argv)
-    startup.bound_heap()
+    arguments = startup.parse_arguments(argv)
+    startup.limit_heap()
     socket = WorkerSocket(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
-            address.parse(arguments.model, server_backend.role_of(arguments))  # before logging: it may hold a password
-        if not socket.take():
+            role = server_backend.server_role(arguments)
+            address.parse_server_url(arguments.model, role)  # before logging: it may hold a password
+        if not socket.acquire():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
         set_up_log(arguments.log, foreground=arguments.foreground)
-        return asyncio.run(serve(arguments, socket, _open))
+        return asyncio.run(serve(arguments, socket, _open_backend))
     except (AddressError, OSError) as error:
         is_bare = isinstance(error, OSError) and error.errno is not None
         hint = "; remove what is there, or set INFILL_LS_RUNTIME_DIR to another folder" if is_bare else ""
@@ -53,17 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_REFUSED
 
 
-def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backend]:
+def _open_backend(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backend]:
     if address.is_url(arguments.model):
-        return server_backend.connect(arguments, service.progress)
+        return server_backend.connect(arguments, service.on_progress)
     return open_engine(load_engine, arguments, service)
 
 
-OpenInfiller = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]
+OpenBackend = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]
 
 
-async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_infiller: OpenInfiller) -> int:
-    """Listens, opens the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
+async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: OpenBackend) -> int:
+    """Listens, opens the backend, and serves until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
     service = WorkerService(arguments)
     _on_signals(service.shut_down)
@@ -74,21 +75,21 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_infiller:
 
     await socket.listen(talk)
     log.info("listening at %s for %s", arguments.socket, arguments.model)
-    loading = asyncio.create_task(service.load(open_infiller(arguments, service)))
+    loading = asyncio.create_task(service.load(open_backend(arguments, service)))
     watch = asyncio.create_task(socket.stay_reachable(talk, service.shut_down))
 
-    def leave_place() -> None:
+    def release_socket() -> None:
         watch.cancel()
-        socket.leave()
+        socket.release()
 
-    service.leave_place = leave_place
+    service.release_socket = release_socket
     await service.until_ended()
     loading.cancel()
     watch.cancel()
     socket.close()
-    if service.gave_way_to:
-        lead(arguments.socket, service.gave_way_to)
-    await service.jobs.close()
+    if service.successor_socket:
+        replace_with_link(arguments.socket, service.successor_socket)
+    await service.scheduler.close()
     await _flush(service.connections)
     return service.exit_code
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from inference.serving.startup import spin_briefly
+from inference.serving.startup import limit_spinning
 
 if TYPE_CHECKING:  # it imports torch
     from inference.engine import Engine
 
-spin_briefly()  # as in the worker
+limit_spinning()  # as in the worker
 
 
 class BenchError(Exception):

@@ -141,9 +141,9 @@ class EchoEngine:
 
 def serve_echo() -> None:
     """The process of a worker with that engine; its arguments are a worker's."""
-    arguments = startup.parse()
+    arguments = startup.parse_arguments()
     worker_socket = WorkerSocket(arguments.socket, arguments.transport)
-    worker_socket.take()
+    worker_socket.acquire()
     opener = partial(open_engine, lambda *_: cast("Engine", EchoEngine()))
     status = asyncio.run(serve(arguments, worker_socket, opener))
     os._exit(status)  # the engine's thread waits for work

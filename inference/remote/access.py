@@ -17,7 +17,9 @@ from pathlib import Path
 
 import psutil
 
-HOW = "the user who started the server finds it in the file http-token, and `infill-ls serve --allow-remote` prints it"
+ACCESS_HINT = (
+    "the user who started the server finds it in the file http-token, and `infill-ls serve --allow-remote` prints it"
+)
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _TRIES = 3
 _IS_OPEN = (1, 8)
@@ -25,11 +27,11 @@ _IS_OPEN = (1, 8)
 _OVERFLOW_UID = 65534
 """The uid that a user namespace shows for every user that it does not map."""
 Host = IPv4Address | IPv6Address
-Pair = tuple[Host, int, Host, int]
-"""A connection: the client's host and port, and the server's."""
+EndPair = tuple[Host, int, Host, int]
+"""The ends of a connection: the client's host and port, and the server's."""
 
 
-class Access:
+class EndpointAccess:
     """`token` lets anybody in. The user needs none unless `is_compulsory`; with `any_user` nobody else does, either."""
 
     def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:
@@ -38,7 +40,7 @@ class Access:
         self._thread = ThreadPoolExecutor(1, "peers")
         self._turn = asyncio.Lock()
         self._read_s = 0.0
-        self._pairs: frozenset[Pair] = frozenset()
+        self._pairs: frozenset[EndPair] = frozenset()
 
     def needs_token(self, *, is_user: bool) -> bool:
         return self._needs[0 if is_user else 1]
@@ -70,7 +72,7 @@ class Access:
         return False
 
 
-def _pair_of(connection: socket.socket) -> Pair | None:
+def _pair_of(connection: socket.socket) -> EndPair | None:
     """None if the other end is gone."""
     try:
         client, server = connection.getpeername(), connection.getsockname()
@@ -95,7 +97,7 @@ def _is_open(connection: socket.socket) -> bool:
     return False
 
 
-def _own_connections(port: int) -> frozenset[Pair]:
+def _own_connections(port: int) -> frozenset[EndPair]:
     """The connections that our user's processes have made to this port of this machine. In a thread."""
     try:
         lines = [line for table in _TABLES if table.exists() for line in table.read_text("ascii").splitlines()[1:]]
@@ -104,7 +106,7 @@ def _own_connections(port: int) -> frozenset[Pair]:
     return frozenset(_table_connections(lines, port) if lines else _process_connections(port))
 
 
-def _table_connections(lines: list[str], port: int) -> set[Pair]:
+def _table_connections(lines: list[str], port: int) -> set[EndPair]:
     """Those of Linux' tables. A socket that its process has closed belongs to nobody, but is listed as root's."""
     uid = os.getuid()
     if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
@@ -123,10 +125,10 @@ def _parse_end(text: str) -> tuple[Host, int]:
     return _without_ipv4_mapping(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed)), int(port, 16)
 
 
-def _process_connections(port: int) -> set[Pair]:
+def _process_connections(port: int) -> set[EndPair]:
     """Those of the processes that the system lets us look at."""
     user = psutil.Process().username()
-    pairs = set[Pair]()
+    pairs = set[EndPair]()
     for process in psutil.process_iter():
         with suppress(psutil.Error, ValueError):
             if process.username() == user:

@@ -25,23 +25,23 @@ class ServerRole:
     token_file: str
 
 
-MODEL = ServerRole(
+MODEL_SERVER = ServerRole(
     "model",
     "server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http",
     "INFILL_LS_SERVER_TOKEN",
     "server-token",
 )
-PARTNER = ServerRole(
+PARTNER_SERVER = ServerRole(
     "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
 """The partner. No server gets another's token."""
-EDITS = ServerRole(
+EDIT_MODEL_SERVER = ServerRole(
     "nextEdit.model",
     "nextEdit.plainHttp or INFILL_LS_NEXT_EDIT_PLAIN_HTTP=1",
     "INFILL_LS_NEXT_EDIT_TOKEN",
     "next-edit-token",
 )
-ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
+OWN_ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
 """Ours, which other programs ask."""
 
 
@@ -50,8 +50,8 @@ class AddressError(ValueError):
 
 
 @dataclass(frozen=True)
-class Address:
-    """A server. `url` is in normal form, without a path's last slash and without `/v1`."""
+class ServerAddress:
+    """A server's address. `url` is in normal form, without a path's last slash and without `/v1`."""
 
     url: str
     host: str
@@ -59,7 +59,7 @@ class Address:
     is_encrypted: bool
 
     @property
-    def place(self) -> str:
+    def host_and_port(self) -> str:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
@@ -72,10 +72,10 @@ class Address:
         mapped = host_address.ipv4_mapped if isinstance(host_address, ipaddress.IPv6Address) else None
         return (mapped or host_address).is_loopback
 
-    def refusal(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
-        """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
+    def sending_problem(self, *, plain_http: bool, role: ServerRole = MODEL_SERVER) -> str | None:
+        """Why nothing may be sent there; None if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_local or plain_http:
-            return ""
+            return None
         return (
             f"{self.url} is not encrypted, and anyone on the way could read your code; use https, or a tunnel such "
             f"as `ssh -N -L {self.port}:localhost:{self.port} {self.host}` with http://localhost:{self.port}; to send "
@@ -88,7 +88,7 @@ def is_url(model: str) -> bool:
     return _URL.match(model) is not None
 
 
-def parse(url: str, role: ServerRole = MODEL) -> Address:
+def parse_server_url(url: str, role: ServerRole = MODEL_SERVER) -> ServerAddress:
     """The server at a URL. Raises AddressError, which names the settings of its role."""
     if any(character.isspace() or not character.isprintable() for character in url):
         raise AddressError(f"{role.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")
@@ -114,7 +114,7 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
     bracketed_host = f"[{host}]" if ":" in host else host
     path = re.sub(r"/v1$", "", parts.path.rstrip("/")).rstrip("/")
     suffix = "" if port in (None, _PORTS[scheme]) else f":{port}"
-    return Address(f"{scheme}://{bracketed_host}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
+    return ServerAddress(f"{scheme}://{bracketed_host}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
 
 
 def _shown(url: str) -> str:

@@ -10,7 +10,7 @@ from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError
 from inference.remote import http, server_backend
-from inference.remote.address import EDITS
+from inference.remote.address import EDIT_MODEL_SERVER
 from inference.remote.http import AnswerError, ServerError
 from inference.remote.partner.apis import CompletionChoice, CompletionReply
 from inference.remote.server_backend import ServerBackend
@@ -26,7 +26,7 @@ _LONGEST = 200_000
 
 
 class EditModelBackend(ServerBackend):
-    model_setting = EDITS.url
+    model_setting = EDIT_MODEL_SERVER.url
     expected = "a server of models"
     _gives_logprobs = True
 
@@ -38,7 +38,7 @@ class EditModelBackend(ServerBackend):
         self.model = model.id
         self.edits = self._kind = kind
 
-    async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+    async def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         request = job.request
         if isinstance(request, InfillRequest):
             raise RequestError(FILLS_NOTHING)

@@ -21,7 +21,7 @@ from inference.engine.work import RequestCounters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address, server_token
-from inference.remote.address import EDITS, MODEL, PARTNER, ServerRole
+from inference.remote.address import EDIT_MODEL_SERVER, MODEL_SERVER, PARTNER_SERVER, ServerRole
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.serving.scheduler import Job, JobEvent
 from inference.serving.startup import WorkerArguments
@@ -99,13 +99,13 @@ class ServerBackend(ABC):
     def __init__(self, client: ModelServerClient, arguments: WorkerArguments) -> None:
         """Call `handshake` before anything else."""
         self.client = client
-        self.device = client.address.place
+        self.device = client.address.host_and_port
         self._arguments = arguments
         self._handshake: asyncio.Task[None] | None = None
         self._last_handshake_s = -RETRY_AFTER_S
 
     @abstractmethod
-    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+    def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         """The replies to a request. Raises RequestError."""
 
     @abstractmethod
@@ -163,15 +163,15 @@ class ServerBackend(ABC):
 
 
 _KINDS = {
-    MODEL: ("inference.remote.vllm", "VllmBackend"),
-    PARTNER: ("inference.remote.partner.backend", "PartnerBackend"),
-    EDITS: ("inference.remote.edit_model", "EditModelBackend"),
+    MODEL_SERVER: ("inference.remote.vllm", "VllmBackend"),
+    PARTNER_SERVER: ("inference.remote.partner.backend", "PartnerBackend"),
+    EDIT_MODEL_SERVER: ("inference.remote.edit_model", "EditModelBackend"),
 }
 
 
-def role_of(arguments: WorkerArguments) -> ServerRole:
+def server_role(arguments: WorkerArguments) -> ServerRole:
     """How the user sets up this server."""
-    return EDITS if arguments.edits else PARTNER if arguments.partner else MODEL
+    return EDIT_MODEL_SERVER if arguments.edits else PARTNER_SERVER if arguments.partner else MODEL_SERVER
 
 
 async def connect(
@@ -181,16 +181,16 @@ async def connect(
 
     It says within `limit_s` what it serves; None: the kind's own limit.
     """
-    role = role_of(arguments)
+    role = server_role(arguments)
     module, name = _KINDS[role]
     kind: type[ServerBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
     try:
-        server_address = address.parse(arguments.model, role)
+        server_address = address.parse_server_url(arguments.model, role)
     except address.AddressError as error:
         raise ModelError(str(error)) from error
-    if refusal := server_address.refusal(plain_http=arguments.plain_http, role=role):
+    if refusal := server_address.sending_problem(plain_http=arguments.plain_http, role=role):
         raise ModelError(refusal)
-    on_progress(0.1, f"asking {server_address.place}")
+    on_progress(0.1, f"asking {server_address.host_and_port}")
     client = ModelServerClient(
         server_address, token=server_token.read_token(role=role) if arguments.sends_token else "", role=role
     )

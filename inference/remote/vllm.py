@@ -121,7 +121,7 @@ class CanvasAnswer(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
 
 
-def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
+def parse_canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     """The answer for a canvas with this many rows. Raises AnswerError."""
     answer = decode_json(body, _Completion)
     choice = answer.choices[0]
@@ -177,7 +177,7 @@ class ServedDiffusionModel:
     vocabulary: Vocabulary
     properties: InfillConfig
 
-    def may_stand(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
+    def allows_token(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed_ids is not None:
             return hole.may_begin(token)
@@ -238,11 +238,11 @@ class VllmRun(RemoteRun):
         self._is_first = True
         self._filled_canvases = []
         searching = asyncio.create_task(self._search(), name="canvas")
-        searching.add_done_callback(lambda _: self.job.news.set())
+        searching.add_done_callback(lambda _: self.job.wakeup.set())
         try:
             while not searching.done():
-                await self.job.news.wait()
-                self.job.news.clear()
+                await self.job.wakeup.wait()
+                self.job.wakeup.clear()
                 self._pin(canvases)
                 is_amended = canvases.has_typed_text and not searching.done()
                 if is_amended and not canvases.apply_typed_text(plan.group, earlier_fills, lambda *_: False):
@@ -317,12 +317,12 @@ class VllmRun(RemoteRun):
             for row_index in (row_index for row_index in range(first, end) if ids[row_index] == OPEN):
                 is_start = row_index == first
                 by_logprob = sorted(answer.log_probabilities[row_index].items(), key=lambda item: (-item[1], item[0]))
-                allowed = [item for item in by_logprob if self._model.may_stand(item[0], hole, is_start=is_start)]
+                allowed = [item for item in by_logprob if self._model.allows_token(item[0], hole, is_start=is_start)]
                 own = hole.allowed_ids[0] if is_start and hole.allowed_ids else answer.ids[row_index]
                 token, value = allowed[0] if allowed else (own, -math.inf)
                 ids[row_index] = token
                 probs[row_index] = min(1.0, math.exp(value))
-                if not self._model.may_stand(token, hole, is_start=is_start):
+                if not self._model.allows_token(token, hole, is_start=is_start):
                     return False
         return True
 
@@ -376,7 +376,7 @@ class VllmRun(RemoteRun):
         body = _request_body(self._model.name, self._plan.prefix_ids, len(ids), arguments, **named)
         reply = await self._client.fetch("/v1/completions", body, self.job.deadline)
         with self._client.blaming_server():
-            answer = await asyncio.to_thread(canvas_answer, reply, len(ids))
+            answer = await asyncio.to_thread(parse_canvas_answer, reply, len(ids))
         self.counters.steps += steps
         if self._is_first:
             self._is_first = False
@@ -426,7 +426,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
         root = served_model.root or ""
         if catalogue.is_hub_id(root):
             return model_store.require(root)
-        if not (address.parse(url).is_local and Path(root).is_absolute()):
+        if not (address.parse_server_url(url).is_local and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
         return checkpoint.folder_of(root)
     except ModelError as error:
@@ -457,22 +457,22 @@ class VllmBackend(ServerBackend):
     """A model that a vLLM serves, as the worker knows it."""
 
     expected = "a vLLM 0.32 or later with a DiffusionGemma checkpoint (see inference/remote/server.md)"
-    _found: tuple[ServedModel, int] | None = None
+    _probed_model: tuple[ServedModel, int] | None = None
 
     async def _probe(self) -> None:
         model = await self.listed_model()
         server_model = model, await self._canvas_tokens(model.id)
-        if server_model == self._found:
+        if server_model == self._probed_model:
             return
         url = self.client.url
         self._model = await asyncio.to_thread(load_tokenizer, *server_model, self._arguments.server_tokenizer, url)
         self.model = server_backend.short_name(self._model.name)
-        if self._found is not None:
+        if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
-        self._found = server_model
+        self._probed_model = server_model
         self.context_tokens = prompt.max_snippet_tokens(self._model.vocabulary, self._model.properties)
 
-    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+    def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return VllmRun(self, self._model, job).events()
 
     async def _canvas_tokens(self, name: str) -> int:

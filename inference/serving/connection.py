@@ -11,7 +11,7 @@ import msgspec
 
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
-from inference.serving.log_and_errors import describe, log
+from inference.serving.log_and_errors import describe_error, log
 from inference.serving.scheduler import Job, JobClient, JobEvent
 
 if TYPE_CHECKING:  # it makes the connections
@@ -39,11 +39,11 @@ class RefusedError(Exception):
 
 class ClientConnection:
     def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._host = host
+        self._service = host
         self._reader = reader
         self._writer = writer
         self.jobs: dict[str, Job] = {}
-        self.has_asked = False
+        self.has_requested = False
         self._client = JobClient()
         self._endpoint_clients: dict[str, JobClient] = {}
 
@@ -52,17 +52,17 @@ class ClientConnection:
         try:
             await self._shake_hands()
             try:
-                self._host.joined(self)
+                self._service.on_client_joined(self)
                 while True:
-                    self._handle(_decoded(await self._read()))
+                    self._handle(_decode(await self._read_message()))
             finally:
-                self._host.left(self)
+                self._service.on_client_left(self)
         except RefusedError as refusal:
-            await self._say_goodbye(refusal)
+            await self._refuse(refusal)
         except (OSError, EOFError):
             pass
         except Exception as error:
-            log.error("unexpected error with a client: %s", describe(error))
+            log.error("unexpected error with a client: %s", describe_error(error))
         finally:
             self._writer.close()
 
@@ -77,12 +77,12 @@ class ClientConnection:
         try:
             self._writer.write(messages.encode_frame(message))
         except Exception as error:
-            log.error("a %s could not be encoded: %s", type(message).__name__, describe(error))
+            log.error("a %s could not be encoded: %s", type(message).__name__, describe_error(error))
             if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
-    def client_of(self, request: Request) -> JobClient:
+    def job_client(self, request: Request) -> JobClient:
         """Who asks: this connection, or the client of its endpoint."""
         name = request.endpoint_client
         if not name:
@@ -110,7 +110,7 @@ class ClientConnection:
     async def _shake_hands(self) -> None:
         try:
             async with asyncio.timeout(HANDSHAKE_S):
-                hello = _decoded(await self._read(MAX_HELLO_BYTES))
+                hello = _decode(await self._read_message(MAX_HELLO_BYTES))
         except TimeoutError:
             raise RefusedError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
         if not isinstance(hello, messages.Hello):
@@ -118,12 +118,12 @@ class ClientConnection:
         if hello.protocol != (ours := messages.PROTOCOL_VERSION):
             said = f"this worker speaks protocol {ours}, the client {hello.protocol}; restart the editor"
             raise RefusedError(ErrorCode.WRONG_PROTOCOL, said)
-        if not hmac.compare_digest(hello.token.encode(), self._host.token.encode()):
+        if not hmac.compare_digest(hello.token.encode(), self._service.token.encode()):
             said = "wrong token; only the user who started this worker may use it"
             raise RefusedError(ErrorCode.WRONG_TOKEN, said)
         self.send(messages.Welcome(version=version("infill-ls"), pid=os.getpid()))
 
-    async def _say_goodbye(self, refusal: RefusedError) -> None:
+    async def _refuse(self, refusal: RefusedError) -> None:
         """Says why the connection ends, then reads for a moment: closing with unread input would lose the message."""
         log.warning("a client was refused: %s", refusal.code)
         self.send(Failed("", refusal.code, str(refusal)))
@@ -133,7 +133,7 @@ class ClientConnection:
                 while await self._reader.read(65536):
                     pass
 
-    async def _read(self, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
+    async def _read_message(self, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
         """A message's bytes. Raises RefusedError if it is too long, EOFError or OSError if the client left."""
         length = int.from_bytes(await self._reader.readexactly(messages.LENGTH_BYTES), "big")
         if length > limit_bytes:
@@ -143,42 +143,42 @@ class ClientConnection:
     def _handle(self, message: ClientMessage) -> None:
         match message:
             case messages.InfillRequest() | messages.NextEditRequest():
-                self._ask(message)
+                self._submit(message)
             case messages.Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
-                    self._host.jobs.cancel(self.jobs[request_id])
+                    self._service.scheduler.cancel(self.jobs[request_id])
             case messages.Amend(id=request_id):
                 if request_id in self.jobs:
-                    self._host.jobs.amend(self.jobs[request_id], message)
+                    self._service.scheduler.amend(self.jobs[request_id], message)
             case messages.StatusRequest():
-                self.send(self._host.status())
+                self.send(self._service.status())
             case messages.Shutdown(if_unused=if_unused):
-                if if_unused and self._host.connections - {self}:
-                    self.send(self._host.status())
+                if if_unused and self._service.connections - {self}:
+                    self.send(self._service.status())
                 else:
-                    self._host.shut_down()
+                    self._service.shut_down()
             case messages.ChooseAgain():
-                self._host.choose_again()
+                self._service.choose_again()
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 
-    def _ask(self, request: Request) -> None:
+    def _submit(self, request: Request) -> None:
         if not request.id:
             raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
-        self.has_asked = True
+        self.has_requested = True
         refused = ""
         if request.id in self.jobs:
             refused = f"a request with the id {request.id} is running"
         elif len(self.jobs) >= MAX_REQUESTS:
             refused = f"more than {MAX_REQUESTS} requests at once; cancel some"
-        answer = Failed(request.id, ErrorCode.BAD_REQUEST, refused) if refused else self._host.submit(self, request)
+        answer = Failed(request.id, ErrorCode.BAD_REQUEST, refused) if refused else self._service.submit(self, request)
         if isinstance(answer, Failed):
             self.send(answer)
         else:
             self.jobs[request.id] = answer
 
 
-def _decoded(payload: bytes) -> ClientMessage:
+def _decode(payload: bytes) -> ClientMessage:
     """A client's message. Raises RefusedError for anything else."""
     try:
         return messages.decode_client_message(payload)

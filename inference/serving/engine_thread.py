@@ -24,11 +24,11 @@ from inference.messages import Done, ErrorCode, Failed, InfillRequest
 from inference.models import edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError, OnProgress
-from inference.serving.log_and_errors import describe, failure_of, is_device_lost, log
-from inference.serving.scheduler import CLOSE_S, Job, JobEvent, Rank
-from inference.serving.startup import WorkerArguments, prepare_process, release_memory, return_memory
+from inference.serving.log_and_errors import describe_error, failed_reply, is_device_lost, log
+from inference.serving.scheduler import CLOSE_S, Job, JobEvent, JobPriority
+from inference.serving.startup import WorkerArguments, prepare_process, release_memory, trim_heap
 from inference.serving.worker_service import WorkerService
-from inference.serving.worker_socket import is_taken
+from inference.serving.worker_socket import claim_alias
 
 if TYPE_CHECKING:  # it imports torch
     from inference.engine import Engine
@@ -62,17 +62,17 @@ class EngineWork:
 
     @property
     def is_of_endpoint(self) -> bool:
-        return self.job.rank is Rank.ENDPOINT
+        return self.job.priority is JobPriority.ENDPOINT
 
     @property
     def order(self) -> tuple[bool, float, int, float]:
         """The lowest is next."""
-        rank = self.job.rank
+        rank = self.job.priority
         ahead_s = 0.0 if self.is_of_endpoint else _AHEAD_S * rank
         return self.is_of_endpoint, self.job.client.used_s + ahead_s, rank, self.used_s
 
 
-class Schedule:
+class StepSchedule:
     """Says whose step is next. `works` are all that have begun."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Schedule:
         self.works.append(work)
         return work
 
-    def next(self) -> EngineWork | None:
+    def next_work(self) -> EngineWork | None:
         """The work whose step is next; None if there is none."""
         return min(reversed(self.works), key=lambda work: work.order, default=None)
 
@@ -100,13 +100,13 @@ class Schedule:
 
 
 class EngineThread:
-    """An engine and its thread (`jobs.Backend`)."""
+    """An engine and its thread (`scheduler.Backend`)."""
 
     def __init__(self) -> None:
-        self._tell = asyncio.get_running_loop().call_soon_threadsafe
-        self._changed = threading.Condition()
+        self._call_on_loop = asyncio.get_running_loop().call_soon_threadsafe
+        self._schedule_changed = threading.Condition()
         """Guards the schedule."""
-        self._schedule = Schedule()
+        self._schedule = StepSchedule()
         self._step_began: float | None = None
         self._engine: Engine | None = None
 
@@ -119,17 +119,17 @@ class EngineThread:
         began = self._step_began
         return facts | {"step_s": 0.0 if began is None else time.monotonic() - began}
 
-    async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
-        with self._changed:
+    async def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+        with self._schedule_changed:
             work = self._schedule.begin(job)
-            self._changed.notify()
+            self._schedule_changed.notify()
         try:
             while True:
                 yield await work.events.get()
         finally:
-            with self._changed:
+            with self._schedule_changed:
                 work.is_cancelled = True
-                self._changed.notify()
+                self._schedule_changed.notify()
             with suppress(TimeoutError):  # a step that takes longer ends by itself
                 async with asyncio.timeout(CLOSE_S):
                     await work.ended.wait()
@@ -149,24 +149,24 @@ class EngineThread:
                 if isinstance(event, Failed) and event.code is ErrorCode.OUT_OF_MEMORY:
                     release_memory()
                 if event is not None:
-                    self._tell(work.events.put_nowait, event)
+                    self._call_on_loop(work.events.put_nowait, event)
         finally:
             for work in self._schedule.works:
-                self._tell(work.ended.set)
+                self._call_on_loop(work.ended.set)
 
     def _wait_for_next(self, engine: "Engine") -> EngineWork:
         pause_s: float | None = _PAUSE_S
         while True:
-            with self._changed:
+            with self._schedule_changed:
                 cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
-                if work := cancelled or self._schedule.next():
+                if work := cancelled or self._schedule.next_work():
                     return work
-                is_idle = engine.prefills_next or not self._changed.wait(pause_s)
+                is_idle = engine.prefills_next or not self._schedule_changed.wait(pause_s)
             if is_idle and self._run_idle_task(engine):  # not under the lock
                 pause_s = _NEXT_PAUSE_S
             elif is_idle:
                 pause_s = None
-                return_memory()
+                trim_heap()
 
     def _run_idle_task(self, engine: "Engine") -> bool:
         """Whether there may be more of it. Raises DeviceLostError."""
@@ -175,7 +175,7 @@ class EngineThread:
                 return engine.run_idle_task()
         except Exception as error:
             _check_device(error)
-            log.error("nothing is prepared for later requests: %s", describe(error))
+            log.error("nothing is prepared for later requests: %s", describe_error(error))
             return False
 
     def _step(self, work: EngineWork, engine: "Engine") -> JobEvent | None:
@@ -195,7 +195,7 @@ class EngineThread:
             return event
         except Exception as error:
             _check_device(error)
-            return failure_of(error, work.job.request.id)
+            return failed_reply(error, work.job.request.id)
         finally:
             self._step_began = None
             self._schedule.charge(work, time.monotonic() - began)
@@ -206,11 +206,11 @@ class EngineThread:
             if work.steps is not None:
                 work.steps.close()
         except Exception as error:
-            log.error("a request could not be closed: %s", describe(error))
+            log.error("a request could not be closed: %s", describe_error(error))
         work.steps = None
-        with self._changed:
+        with self._schedule_changed:
             self._schedule.works.remove(work)
-        self._tell(work.ended.set)
+        self._call_on_loop(work.ended.set)
 
 
 @contextmanager
@@ -228,7 +228,7 @@ def _core_to_spare() -> Iterator[None]:
 
 def _check_device(error: Exception) -> None:
     if is_device_lost(error):
-        log.error("the device is lost: %s", describe(error))
+        log.error("the device is lost: %s", describe_error(error))
         raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
 
 
@@ -260,14 +260,14 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
 
     The thread is a daemon, so that a process told to stop does not wait for a load. Only it imports torch.
     """
-    tell = asyncio.get_running_loop().call_soon_threadsafe
-    opened = EngineThread()
+    call_on_loop = asyncio.get_running_loop().call_soon_threadsafe
+    engine_thread = EngineThread()
     loaded: Future[None] = Future()
     loaded.set_running_or_notify_cancel()
 
     def on_progress(fraction: float, detail: str) -> None:
-        tell(service.progress, fraction, detail)
-        return_memory()  # what a layer was made from, before the next one or the vocabulary comes on top
+        call_on_loop(service.on_progress, fraction, detail)
+        trim_heap()  # what a layer was made from, before the next one or the vocabulary comes on top
 
     def work() -> None:
         chosen = arguments
@@ -277,11 +277,11 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
                 from inference.models import recommend  # here and not above: it imports torch
 
                 choice = recommend.choose(arguments.device, edits=arguments.edits)
-                tell(service.chosen, *choice)
+                call_on_loop(service.on_model_chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
-                named = arguments.socket_of(choice.model)
-                if named and is_taken(named, arguments.socket):
-                    tell(service.give_way, named)
+                named = arguments.socket_for_model(choice.model)
+                if named and not claim_alias(named, arguments.socket):
+                    call_on_loop(service.yield_to, named)
                     return
             engine = load(chosen, on_progress)
         except BaseException as error:
@@ -289,10 +289,10 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
             return
         loaded.set_result(None)
         try:
-            opened.run(engine)
+            engine_thread.run(engine)
         except DeviceLostError as error:
-            tell(service.failed, ErrorCode.INTERNAL, str(error))
+            call_on_loop(service.on_failure, ErrorCode.INTERNAL, str(error))
 
     threading.Thread(target=work, name="engine", daemon=True).start()
     await asyncio.wrap_future(loaded)
-    return opened
+    return engine_thread

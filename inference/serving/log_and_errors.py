@@ -16,7 +16,7 @@ from inference.terminal import LogFormatter
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 log = logging.getLogger("inference.worker")
-_all = logging.getLogger("inference")
+_inference_log = logging.getLogger("inference")
 """Its other children warn here, such as of a faster pass that a model cannot use."""
 _NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
 _NO_MEMORY_WORDS = (
@@ -54,27 +54,27 @@ def set_up_log(path: Path, *, foreground: bool) -> None:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
         handler.setFormatter(LogFormatter(_FORMAT))
-        _all.addHandler(handler)
+        _inference_log.addHandler(handler)
     log.setLevel(logging.INFO)
-    _all.setLevel(logging.WARNING)
-    _all.propagate = False
+    _inference_log.setLevel(logging.WARNING)
+    _inference_log.propagate = False
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
     return f"{type(error).__name__}: {words}\n{frames}"
 
 
-def failure_of(error: Exception, request_id: str) -> Failed:
+def failed_reply(error: Exception, request_id: str) -> Failed:
     """The final reply to a request whose step raised `error`; logs an unexpected error."""
     if is_out_of_memory(error):
         log.warning("out of memory in a request")
         return Failed(request_id, ErrorCode.OUT_OF_MEMORY, _NO_MEMORY)
     if isinstance(error, RequestError):
         return Failed(request_id, error.code, str(error))
-    log.error("unexpected error in a request: %s", describe(error))
+    log.error("unexpected error in a request: %s", describe_error(error))
     message = f"The worker met an unexpected error ({type(error).__name__}); its log says where"
     return Failed(request_id, ErrorCode.INTERNAL, message)
 
@@ -97,21 +97,21 @@ def is_device_lost(error: BaseException) -> bool:
     return isinstance(error, _torch_error("AcceleratorError")) and not is_out_of_memory(error)
 
 
-def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
+def load_problem(error: BaseException, arguments: WorkerArguments) -> str:
     """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
     if is_out_of_memory(error):
-        log.error("out of memory: %s", describe(error))
-        why = f"{arguments.model} does not fit in memory; choose a smaller model or another device"
+        log.error("out of memory: %s", describe_error(error))
+        problem = f"{arguments.model} does not fit in memory; choose a smaller model or another device"
     elif isinstance(error, ModelError):
         log.error("%s", error)
-        why = str(error)
+        problem = str(error)
     else:
-        log.error("loading failed: %s", describe(error))
+        log.error("loading failed: %s", describe_error(error))
         reason = f"{type(error).__name__}: {first_line(error)}"
         if isinstance(error, OSError) and error.strerror:
             reason = error.strerror
-        why = f"{arguments.model} could not be loaded ({reason}); details are in {arguments.log}"
-    return f"nextEdit.model: {why}" if arguments.edits and not why.startswith("nextEdit.model") else why
+        problem = f"{arguments.model} could not be loaded ({reason}); details are in {arguments.log}"
+    return f"nextEdit.model: {problem}" if arguments.edits and not problem.startswith("nextEdit.model") else problem
 
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:

@@ -1,7 +1,7 @@
 """The worker's queue of waiting and running requests, for local and served models. Used on the event loop only.
 
-A request has a `Rank`, and each rank has places of its own, of which one client gets a part: nobody's requests keep
-somebody else's explicit ones waiting. A free place goes to the client with the fewest running requests of the rank,
+A request has a `JobPriority`, and each has slots of its own, of which one client gets a part: nobody's requests keep
+somebody else's explicit ones waiting. A free slot goes to the client with the fewest running requests of the priority,
 there to the document with the fewest, and there to the newest. Knows nothing about sockets, threads or HTTP.
 """
 
@@ -30,10 +30,10 @@ from inference.messages import (
     Request,
     Stats,
 )
-from inference.serving.log_and_errors import describe, failure_of, log
+from inference.serving.log_and_errors import describe_error, failed_reply, log
 
 
-class Rank(IntEnum):
+class JobPriority(IntEnum):
     """Who goes first, the most urgent first."""
 
     EXPLICIT = 0
@@ -43,14 +43,14 @@ class Rank(IntEnum):
 
 
 MAX_RUNNING, MAX_OF_CLIENT = 4, 2
-"""How many requests of a rank may run, and how many of those may be one client's: each holds a canvas in memory, or a
-connection to the server.
+"""How many requests of a priority may run, and how many of those may be one client's: each holds a canvas in memory, or
+a connection to the server.
 """
 MAX_REQUEST_MS = 600_000
 """The deadline of a request without one, and the latest of any."""
 CLOSE_S = 2.0
 """The time limit for ending a request's work, and for closing connections."""
-STOPPED = "The worker is ending; the next request starts a new one"
+WORKER_STOPPING = "The worker is ending; the next request starts a new one"
 JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
@@ -61,7 +61,7 @@ class Backend(Protocol):
     def facts(self) -> dict[str, Any]:
         """The fields of `Status` that only it knows, at least `model`, `device` and `context_tokens`."""
 
-    def infill(self, job: "Job") -> AsyncGenerator[JobEvent, None]:
+    def replies(self, job: "Job") -> AsyncGenerator[JobEvent, None]:
         """The replies to a request as they come, Done or Failed last. Raises RequestError, here or later.
 
         Closing it ends the work, if need be between two of its steps, and frees what it holds.
@@ -85,77 +85,77 @@ class Job:
     request: Request
     emit: Callable[["Job", JobEvent], None]
     client: JobClient = field(default_factory=JobClient)
-    received: float = field(default_factory=time.monotonic)
+    received_s: float = field(default_factory=time.monotonic)
     typed: dict[int, str] = field(default_factory=dict)
     """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    wakeup: asyncio.Event = field(default_factory=asyncio.Event)
     """Wakes the backend: set when the user types, or by the backend itself when it has something to report or redo."""
-    turn: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when there is a model and a place."""
+    may_start: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is a model and a free slot."""
     task: "asyncio.Task[Done | Failed] | None" = None
     reply: Failed | None = None
     """What the client gets if the task is cancelled; None: that it was cancelled."""
-    _known: dict[int, str] = field(default_factory=dict)
+    _reported_typing: dict[int, str] = field(default_factory=dict)
 
-    def type(self, hole: int, text: str) -> None:
+    def set_typed_text(self, hole: int, text: str) -> None:
         """`text` is now at the start of a hole."""
         self.typed[hole] = text
-        self.news.set()
+        self.wakeup.set()
 
     def newly_typed(self) -> list[tuple[int, str]]:
         """What was typed since the last call: the number of a hole, and the whole text now at its start."""
-        changed = list(dict(self.typed).items() - self._known.items())  # a copy: another thread may add to it
-        self._known.update(changed)
+        changed = list(dict(self.typed).items() - self._reported_typing.items())  # a copy: another thread may add to it
+        self._reported_typing.update(changed)
         return changed
 
     @property
-    def rank(self) -> Rank:
+    def priority(self) -> JobPriority:
         if self.request.endpoint_client:
-            return Rank.ENDPOINT
+            return JobPriority.ENDPOINT
         if isinstance(self.request, NextEditRequest):
-            return Rank.NEXT_EDIT
-        return Rank.AUTOMATIC if self.request.quick else Rank.EXPLICIT
+            return JobPriority.NEXT_EDIT
+        return JobPriority.AUTOMATIC if self.request.quick else JobPriority.EXPLICIT
 
     @property
     def deadline(self) -> Deadline:
         timeout_ms = self.request.deadline_ms
-        return Deadline(MAX_REQUEST_MS if timeout_ms is None else min(timeout_ms, MAX_REQUEST_MS), self.received)
+        return Deadline(MAX_REQUEST_MS if timeout_ms is None else min(timeout_ms, MAX_REQUEST_MS), self.received_s)
 
-    def ended(self, outcome: Outcome) -> Done:
-        """The final reply if it ends here and not in the infiller."""
-        return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
+    def done_reply(self, outcome: Outcome) -> Done:
+        """The final reply if it ends here and not in the backend."""
+        return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received_s) * 1000))
 
 
 class Scheduler:
     """The waiting and the running jobs. Each emits exactly one Done or Failed, and nothing after it."""
 
     def __init__(self) -> None:
-        self._infiller: Backend | None = None
+        self._backend: Backend | None = None
         self._waiting: list[Job] = []
         self._running: list[Job] = []
 
-    def begin(self, infiller: Backend) -> None:
+    def start(self, backend: Backend) -> None:
         """The model is loaded, or the server connected: starts the waiting jobs."""
-        self._infiller = infiller
+        self._backend = backend
         self._start_next()
 
     async def close(self) -> None:
-        """Fails and ends every open request, then closes the infiller. Never raises an Exception."""
-        self.fail(ErrorCode.STOPPED, STOPPED)
+        """Fails and ends every open request, then closes the backend. Never raises an Exception."""
+        self.fail(ErrorCode.STOPPED, WORKER_STOPPING)
         tasks = [job.task for job in (*self._waiting, *self._running) if job.task]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_S)
-        if self._infiller is not None:
-            await _closed(self._infiller.close())
+        if self._backend is not None:
+            await _close_briefly(self._backend.close())
 
     def submit(self, job: Job) -> None:
-        """Adds `job`; it waits until there is a model and a place. A background job that runs gives way to it."""
+        """Adds `job`; it waits until there is a model and a slot. A background job that runs gives way to it."""
         for running in () if job.request.background else self._running:
             if running.request.background:
                 self.cancel(running)
         self._waiting.append(job)
-        job.task = asyncio.create_task(self._answer(job), name="request")
-        job.task.add_done_callback(partial(self._ended, job))
+        job.task = asyncio.create_task(self._run_job(job), name="request")
+        job.task.add_done_callback(partial(self._finish, job))
         self._start_next()
 
     def cancel(self, job: Job) -> None:
@@ -167,7 +167,7 @@ class Scheduler:
         """Tells `job` what the user typed; fails it if it has no such hole. Has no effect on a job that has ended."""
         segments = job.request.segments if isinstance(job.request, InfillRequest) else ()
         if 0 <= amendment.hole < sum(isinstance(part, Hole) for part in segments):
-            job.type(amendment.hole, amendment.text)
+            job.set_typed_text(amendment.hole, amendment.text)
         else:
             job.reply = Failed(job.request.id, ErrorCode.BAD_REQUEST, f"the request has no hole {amendment.hole}")
             self.cancel(job)
@@ -178,45 +178,46 @@ class Scheduler:
             job.reply = job.reply or Failed(job.request.id, code, message)
             self.cancel(job)
 
-    def counts(self) -> tuple[int, int]:
+    def job_counts(self) -> tuple[int, int]:
+        """How many jobs run, and how many wait."""
         return len(self._running), len(self._waiting)
 
     def _start_next(self) -> None:
-        while self._infiller is not None and (job := self._next()):
+        while self._backend is not None and (job := self._next_job()):
             self._waiting.remove(job)
             self._running.append(job)
-            job.turn.set()
+            job.may_start.set()
 
-    def _next(self) -> Job | None:
-        """The job that a free place goes to. A background job starts only while nothing else runs or waits."""
+    def _next_job(self) -> Job | None:
+        """The job that a free slot goes to. A background job starts only while nothing else runs or waits."""
         candidates = [job for job in self._waiting if not job.request.background]
         if not candidates and not self._running:
             candidates = self._waiting
-        running = Counter(job.rank for job in self._running)
-        clients = Counter((job.client, job.rank) for job in self._running)
+        running = Counter(job.priority for job in self._running)
+        clients = Counter((job.client, job.priority) for job in self._running)
         documents = Counter(job.request.path for job in self._running)
 
         def order(job: Job) -> tuple[int, int, int]:
-            return job.rank, clients[job.client, job.rank], documents[job.request.path]
+            return job.priority, clients[job.client, job.priority], documents[job.request.path]
 
         may_start = [
             job
             for job in reversed(candidates)
-            if running[job.rank] < MAX_RUNNING and clients[job.client, job.rank] < MAX_OF_CLIENT
+            if running[job.priority] < MAX_RUNNING and clients[job.client, job.priority] < MAX_OF_CLIENT
         ]
         return min(may_start, key=order, default=None)
 
-    async def _answer(self, job: Job) -> Done | Failed:
+    async def _run_job(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""
         deadline = job.deadline
         try:
             async with asyncio.timeout_at(deadline.time_s if deadline else None):
-                await job.turn.wait()
+                await job.may_start.wait()
         except TimeoutError:
-            return job.ended(Outcome.DEADLINE)
-        assert self._infiller is not None
+            return job.done_reply(Outcome.DEADLINE)
+        assert self._backend is not None
         try:
-            events = self._infiller.infill(job)
+            events = self._backend.replies(job)
             try:
                 async for event in events:
                     if isinstance(event, Done | Failed):
@@ -224,22 +225,22 @@ class Scheduler:
                     job.emit(job, event)
                 raise EOFError("a request ended without its last word")
             finally:
-                await _closed(events.aclose())
+                await _close_briefly(events.aclose())
         except Exception as error:
-            return failure_of(error, job.request.id)
+            return failed_reply(error, job.request.id)
 
-    def _ended(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
+    def _finish(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
         """Takes `job` off its list and emits its final reply."""
-        reply = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
+        reply = job.done_reply(Outcome.CANCELLED) if task.cancelled() else task.result()
         (self._waiting if job in self._waiting else self._running).remove(job)
         job.emit(job, job.reply or reply)
         self._start_next()
 
 
-async def _closed(closing: Coroutine[Any, Any, None]) -> None:
+async def _close_briefly(closing: Coroutine[Any, Any, None]) -> None:
     """Waits briefly while something closes. Never raises an Exception."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await closing
     except Exception as error:
-        log.error("what a request held could not be closed: %s", describe(error))
+        log.error("what a request held could not be closed: %s", describe_error(error))

@@ -31,13 +31,13 @@ class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
     transport: Literal["unix", "tcp"] = NATIVE_TRANSPORT
     foreground: bool = False
 
-    def socket_of(self, model: str) -> Path | None:
+    def socket_for_model(self, model: str) -> Path | None:
         """The socket of the worker of the same options with `model` named; None if ours is not named by its options."""
         named = msgspec.structs.replace(self, model=model).key
         return self.socket.with_name(f"{named}.sock") if self.socket.stem == self.key else None
 
 
-def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
+def parse_arguments(argv: Sequence[str] | None = None) -> WorkerArguments:
     """The worker's arguments from its command line. Raises SystemExit, as argparse does, if they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m inference.worker", description="The resident worker of infill-ls.")
     parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
@@ -59,7 +59,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         parser.error(str(error))
 
 
-def spin_briefly() -> None:
+def limit_spinning() -> None:
     """Limits how long OpenMP's threads spin while they wait, before torch is imported; the user's environment wins."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -74,7 +74,7 @@ def prepare_process(arguments: WorkerArguments) -> None:
     of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.2 beside two. oneDNN
     keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29 requests.
     """
-    spin_briefly()
+    limit_spinning()
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES_KEPT)
     os.environ.setdefault("LRU_CACHE_CAPACITY", _SHAPES_KEPT)  # torch's own, of oneDNN's operators
     os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never downloads anything, even if a library wants to
@@ -94,10 +94,10 @@ def release_memory() -> None:
     mlx = sys.modules.get("mlx.core")
     if mlx is not None:
         mlx.clear_cache()
-    return_memory()
+    trim_heap()
 
 
-def bound_heap() -> None:
+def limit_heap() -> None:
     """Makes glibc return what a pass has freed. Its threads share one heap, and no free block there outlives a pass.
 
     By default every thread gets a heap of its own, which keeps blocks of up to 32 MB: a worker with a model of half a
@@ -109,7 +109,7 @@ def bound_heap() -> None:
             libc.mallopt(parameter, value)
 
 
-def return_memory() -> None:
+def trim_heap() -> None:
     """Returns freed memory to the system; takes some milliseconds."""
     with suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)

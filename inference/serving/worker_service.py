@@ -18,8 +18,8 @@ from inference.models.catalogue import AUTO
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.serving.connection import ClientConnection
-from inference.serving.log_and_errors import log, why_not_loaded
-from inference.serving.scheduler import STOPPED, Backend, Job, JobEvent, Scheduler
+from inference.serving.log_and_errors import load_problem, log
+from inference.serving.scheduler import WORKER_STOPPING, Backend, Job, JobEvent, Scheduler
 from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0
@@ -36,65 +36,65 @@ MIN_STARTUP_S = 10.0
 
 SILENT_REQUESTS = 3
 """Report after this many requests in a row got no reply before their deadline."""
-_LATEST = 10
+_MAX_PUNCTUALITY_SAMPLES = 10
 """How many automatic requests count for punctuality, and the fewest that say anything."""
-_FEWEST = 4
+_MIN_PUNCTUALITY_SAMPLES = 4
 _TOO_SLOW = (
     "{late} of the last {count} suggestions were cut short or came to nothing, because the model needs longer than "
     "deadlineMs.automatic: raise it, or choose a smaller model"
 )
 
 
-class Health:
+class ServiceHealth:
     """Judges by the requests whether a server answers, and whether suggestions come in time."""
 
     def __init__(self, model: str) -> None:
         self._url = ""
         """The server that gets the text, without secrets; empty for a local model."""
         if address.is_url(model):
-            self._url = address.parse(model).url
+            self._url = address.parse_server_url(model).url
         self._up_since: float | None = None
         self._problem = ""
         self._silent = 0
-        self._late: deque[bool] = deque(maxlen=_LATEST)
+        self._late: deque[bool] = deque(maxlen=_MAX_PUNCTUALITY_SAMPLES)
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         self._problem = ""
         self._up_since = self._up_since or time.monotonic()
         self._silent = 0
 
-    def heard(self, request: Request, event: JobEvent) -> bool:
+    def record_reply(self, request: Request, event: JobEvent) -> bool:
         """A request got a reply; returns whether the server's state changed: it failed, or is back."""
         previous = self._problem, self._up_since
         match event:
             case Failed(code=ErrorCode.SERVER):
-                self._fails(event.message)
+                self._record_failure(event.message)
             case Failed() | Done(outcome=Outcome.CANCELLED):
                 pass
             case Done(outcome=Outcome.DEADLINE) if not event.stats.steps:
                 self._silent += bool(event.stats.canvases)  # those that were sent
                 if self._silent >= SILENT_REQUESTS:
                     fault = f"has not answered the last {SILENT_REQUESTS} requests in time; typing continues without it"
-                    self._fails(f"the server {self._url} {fault}; check that it runs, or change `model`")
+                    self._record_failure(f"the server {self._url} {fault}; check that it runs, or change `model`")
             case _:
-                self.answered()
+                self.record_success()
         is_seen = request.quick and not request.endpoint_client
         if is_seen and isinstance(event, Done) and event.outcome is not Outcome.CANCELLED:
             self._late.append(event.outcome is Outcome.DEADLINE)
         return bool(self._url) and previous != (self._problem, self._up_since)
 
-    def _fails(self, problem: str) -> None:
+    def _record_failure(self, problem: str) -> None:
         self._problem = problem
         self._up_since = None
 
-    def in_status(self, status: Status) -> Status:
+    def add_to_status(self, status: Status) -> Status:
         """The same status with the server's health, and with a note if most suggestions were late."""
         if self._url:
             up_s = 0.0 if self._up_since is None else time.monotonic() - self._up_since
             status = msgspec.structs.replace(status, server=self._url, server_up_s=up_s, server_problem=self._problem)
         late = sum(self._late)
         count = len(self._late)
-        if count < _FEWEST or late * 2 < count:
+        if count < _MIN_PUNCTUALITY_SAMPLES or late * 2 < count:
             return status
         slow = _TOO_SLOW.format(late=late, count=count)
         return msgspec.structs.replace(status, note=f"{status.note}; {slow}" if status.note else slow)
@@ -107,23 +107,23 @@ class WorkerService:
         self.token = ""
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
-        self.jobs = Scheduler()
-        self.gave_way_to: Path | None = None
+        self.scheduler = Scheduler()
+        self.successor_socket: Path | None = None
         """The socket of the worker that our clients should ask from now on."""
-        self.leave_place: Callable[[], None] = lambda: None
+        self.release_socket: Callable[[], None] = lambda: None
         """Called to make room for another worker, which new clients then start."""
-        self._choosing: asyncio.Task[None] | None = None
+        self._choice_task: asyncio.Task[None] | None = None
         self._arguments = arguments
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
         self._next_progress = self._began
         self._failure: tuple[ErrorCode, str] | None = None
-        self._health = Health(arguments.model)
-        self._infiller: Backend | None = None
+        self._health = ServiceHealth(arguments.model)
+        self._backend: Backend | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
-        self._used = self._began + max(MIN_STARTUP_S - arguments.idle_s, 0.0)
+        self._last_used_s = self._began + max(MIN_STARTUP_S - arguments.idle_s, 0.0)
 
     @property
     def exit_code(self) -> int:
@@ -135,16 +135,16 @@ class WorkerService:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_EVERY_S):
                     await self.ended.wait()
-            unused_s = time.monotonic() - self._used
+            unused_s = time.monotonic() - self._last_used_s
             idle_s = 0.0 if self._state.retired else self._arguments.idle_s
-            if not self.connections and not any(self.jobs.counts()) and unused_s >= idle_s:
+            if not self.connections and not any(self.scheduler.job_counts()) and unused_s >= idle_s:
                 log.info("idle for %g s", idle_s)
                 self.ended.set()
 
     # --- For connections ---
 
     def status(self) -> Status:
-        running, waiting = self.jobs.counts()
+        running, waiting = self.scheduler.job_counts()
         now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -153,22 +153,22 @@ class WorkerService:
             waiting=waiting,
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
-            **(self._infiller.facts() if self._infiller else {}),  # a server may have changed its model
+            **(self._backend.facts() if self._backend else {}),  # a server may have changed its model
         )
-        return self._health.in_status(now)
+        return self._health.add_to_status(now)
 
-    def joined(self, connection: ClientConnection) -> None:
+    def on_client_joined(self, connection: ClientConnection) -> None:
         """A client has passed the handshake; its first `Status` follows the `Welcome`."""
         self.connections.add(connection)
         connection.send(self.status())
 
-    def left(self, connection: ClientConnection) -> None:
+    def on_client_left(self, connection: ClientConnection) -> None:
         """A client is gone: cancels its jobs silently."""
         self.connections.discard(connection)
-        if connection.has_asked:  # a client that only asks for the status does not keep it alive
-            self._used = time.monotonic()
+        if connection.has_requested:  # a client that only asks for the status does not keep it alive
+            self._last_used_s = time.monotonic()
         for job in connection.jobs.values():
-            self.jobs.cancel(job)
+            self.scheduler.cancel(job)
         connection.jobs.clear()  # nobody is left to tell how they end
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
@@ -176,11 +176,11 @@ class WorkerService:
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
-            return Failed(request.id, ErrorCode.STOPPED, STOPPED)
+            return Failed(request.id, ErrorCode.STOPPED, WORKER_STOPPING)
 
-        job = Job(request, partial(self._deliver, connection), connection.client_of(request))
-        self.jobs.submit(job)
-        self._refresh()
+        job = Job(request, partial(self._deliver, connection), connection.job_client(request))
+        self.scheduler.submit(job)
+        self._refresh_state()
         return job
 
     def shut_down(self) -> None:
@@ -189,30 +189,30 @@ class WorkerService:
             self.ended.set()
             return
         log.info("asked to end")
-        self._enter(WorkerState.STOPPING, detail=STOPPED)
-        self.jobs.fail(ErrorCode.STOPPED, STOPPED, waiting_only=True)
+        self._enter_state(WorkerState.STOPPING, detail=WORKER_STOPPING)
+        self.scheduler.fail(ErrorCode.STOPPED, WORKER_STOPPING, waiting_only=True)
         self._end_if_finished()  # otherwise the last reply ends it
         self._loop.call_later(FINISH_S, self.ended.set)
 
-    def give_way(self, to: Path) -> None:
+    def yield_to(self, to: Path) -> None:
         """Shuts down in favour of the worker listening at `to`, which already serves the model we chose."""
-        self.gave_way_to = to
+        self.successor_socket = to
         if self._state.state is not WorkerState.STOPPING:
             self.shut_down()
 
     def choose_again(self) -> None:
         """A model was pulled, which may be a better choice: then this worker retires. Tells all when that is known."""
-        if self._choosing is None or self._choosing.done():
-            self._choosing = asyncio.create_task(self._choose_again(), name="choose again")
+        if self._choice_task is None or self._choice_task.done():
+            self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")
 
     async def _choose_again(self) -> None:
-        is_free = self._arguments.model == AUTO and self._infiller is not None and not self._state.retired
+        is_free = self._arguments.model == AUTO and self._backend is not None and not self._state.retired
         if is_free and await asyncio.to_thread(self._is_outdated):
             log.info("retired: another model is the choice now")
             self._state = msgspec.structs.replace(self._state, retired=True)
-            self.leave_place()
+            self.release_socket()
         self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
-        self._tell_all()
+        self._broadcast_status()
 
     def _is_outdated(self) -> bool:
         from inference.models import recommend  # here and not above: it imports torch, as the model has
@@ -227,74 +227,74 @@ class WorkerService:
 
     async def load(self, loading: Awaitable[Backend]) -> None:
         """Waits for the model, or the connection to a server, and has it answer. Never raises an Exception."""
-        self.progress(0.0, "starting")
+        self.on_progress(0.0, "starting")
         try:
-            infiller = await loading
+            backend = await loading
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # such as a panic of a library in Rust
             chosen = msgspec.structs.replace(self._arguments, model=self._state.model)
-            self.failed(ErrorCode.MODEL, why_not_loaded(error, chosen))
+            self.on_failure(ErrorCode.MODEL, load_problem(error, chosen))
             return
         release_memory()  # packed weights and a large tokenizer take hundreds of MB less to keep than to make
-        self._health.answered()
-        self._infiller = infiller
+        self._health.record_success()
+        self._backend = backend
         if self._state.state is WorkerState.LOADING:
-            self._enter(WorkerState.READY, progress=1.0)
-        self._used = time.monotonic()  # loading may have taken longer than the idle time
-        self.jobs.begin(infiller)
-        self._refresh()
+            self._enter_state(WorkerState.READY, progress=1.0)
+        self._last_used_s = time.monotonic()  # loading may have taken longer than the idle time
+        self.scheduler.start(backend)
+        self._refresh_state()
 
-    def progress(self, fraction: float, detail: str) -> None:
+    def on_progress(self, fraction: float, detail: str) -> None:
         if self._state.state is WorkerState.LOADING and time.monotonic() >= self._next_progress:
             self._next_progress = time.monotonic() + PROGRESS_EVERY_S
-            self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
+            self._enter_state(WorkerState.LOADING, progress=fraction, detail=detail)
 
-    def chosen(self, model: str, why: str, better: str) -> None:
+    def on_model_chosen(self, model: str, why: str, better: str) -> None:
         """The model and the reason for choosing it, if nobody named one, and a better one to pull."""
         log.info("%s: %s", model, why)
         self._state = msgspec.structs.replace(self._state, model=model, choice=why, better=better)
-        self._tell_all()
+        self._broadcast_status()
 
-    def failed(self, code: ErrorCode, message: str) -> None:
+    def on_failure(self, code: ErrorCode, message: str) -> None:
         """There is no engine, or none any more: tells users `message` and ends, so that the next start can retry."""
         self._failure = code, message
-        self._enter(WorkerState.FAILED, detail=message)
-        self.jobs.fail(code, message)
+        self._enter_state(WorkerState.FAILED, detail=message)
+        self.scheduler.fail(code, message)
         self._loop.call_later(LINGER_S, self.ended.set)
 
     # --- Inside ---
 
     def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)
-        if self._health.heard(job.request, event):
-            self._tell_all()
+        if self._health.record_reply(job.request, event):
+            self._broadcast_status()
         if isinstance(event, Done | Failed):
             end = event.outcome if isinstance(event, Done) else event.code
-            log.info("a request ended after %.0f ms: %s", (time.monotonic() - job.received) * 1000, end)
-            self._used = time.monotonic()
-            self._refresh()
+            log.info("a request ended after %.0f ms: %s", (time.monotonic() - job.received_s) * 1000, end)
+            self._last_used_s = time.monotonic()
+            self._refresh_state()
             self._end_if_finished()
 
-    def _refresh(self) -> None:
+    def _refresh_state(self) -> None:
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
-            state = WorkerState.BUSY if any(self.jobs.counts()) else WorkerState.READY
+            state = WorkerState.BUSY if any(self.scheduler.job_counts()) else WorkerState.READY
             if state is not self._state.state:
-                self._enter(state, progress=1.0)
+                self._enter_state(state, progress=1.0)
 
-    def _enter(self, state: WorkerState, *, progress: float = 0.0, detail: str = "") -> None:
+    def _enter_state(self, state: WorkerState, *, progress: float = 0.0, detail: str = "") -> None:
         if {state, self._state.state} - {WorkerState.READY, WorkerState.BUSY} and state is not self._state.state:
             log.info("%s", state)
         self._state = msgspec.structs.replace(self._state, state=state, progress=progress, detail=detail)
-        self._tell_all()
+        self._broadcast_status()
 
-    def _tell_all(self) -> None:
+    def _broadcast_status(self) -> None:
         status = self.status()
         for connection in self.connections:
             connection.send(status)
 
     def _end_if_finished(self) -> None:
-        if self._state.state is WorkerState.STOPPING and not any(self.jobs.counts()):
+        if self._state.state is WorkerState.STOPPING and not any(self.scheduler.job_counts()):
             self.ended.set()
 
 

@@ -1,4 +1,4 @@
-"""A worker's place: a lock, and the socket beside it, so that a socket never has two workers.
+"""A worker's socket, and the lock beside it, so that a socket never has two workers.
 
 The socket is a Unix socket, or a file `{"port": int, "token": str}` where there are none, for loopback TCP. Either file
 may be deleted, by hand or by a cleaner of temporary folders: then the worker restores it. Another worker could lock a
@@ -43,12 +43,12 @@ class WorkerSocket:
         self._socket: os.stat_result | None = None
         """The file that `listen` has made."""
 
-    def take(self) -> bool:
-        """Whether the place is now ours. Waits for a worker that is ending. Raises OSError."""
+    def acquire(self) -> bool:
+        """Whether the path is now ours. Waits for a worker that is ending. Raises OSError."""
         os.umask(0o077)  # whatever this process writes is for its user alone
         require_private(self._path.parent)
         give_up = time.monotonic() + TAKE_OVER_S
-        while not self._locked():
+        while not self._try_lock():
             if self._path.exists() or time.monotonic() >= give_up:  # a worker that ends removes its socket first
                 return False
             time.sleep(_TRY_EVERY_S)
@@ -70,15 +70,15 @@ class WorkerSocket:
                 deleted.close()
         self._socket = self._path.lstat()
 
-    async def stay_reachable(self, on_connect: OnConnect, give_way: Callable[[], None]) -> None:
-        """Restores deleted files, until this is cancelled. Calls `give_way` once if another worker has our place."""
+    async def stay_reachable(self, on_connect: OnConnect, on_replaced: Callable[[], None]) -> None:
+        """Restores deleted files, until this is cancelled. Calls `on_replaced` once if another worker has our path."""
         last_problem = ""
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             try:
-                if not await self._restored(on_connect):
+                if not await self._restore(on_connect):
                     log.warning("%s was deleted, and another worker listens there now: this one ends", self._path)
-                    give_way()
+                    on_replaced()
                     return
                 last_problem = ""
             except OSError as error:
@@ -90,7 +90,7 @@ class WorkerSocket:
         """Stops accepting clients and removes the socket, unless another worker has put its own there, and the links to
         it, which would lead to another model.
         """
-        if self._listens():
+        if self._is_reachable():
             with suppress(OSError):
                 self._path.unlink()
                 for link in self._path.parent.glob("*.sock"):
@@ -100,37 +100,37 @@ class WorkerSocket:
         if self._server is not None:
             self._server.close()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Makes room for another worker. The clients that are connected stay."""
         self.close()
-        self._let_go()
+        self._unlock()
 
-    async def _restored(self, on_connect: OnConnect) -> bool:
-        """Whether the place is ours, after restoring missing files. Raises OSError."""
-        if self._is_locked() and self._listens():
+    async def _restore(self, on_connect: OnConnect) -> bool:
+        """Restores missing files; returns whether the path is still ours. Raises OSError."""
+        if self._is_locked() and self._is_reachable():
             return True
         folder = self._path.parent
         folder.mkdir(mode=0o700, exist_ok=True)  # only the folder: its parents may be on a disk that was unmounted
         require_private(folder)
-        if not self._locked():
+        if not self._try_lock():
             return False
-        if not self._listens():
+        if not self._is_reachable():
             await self.listen(on_connect)
             log.warning("%s was deleted: listening again", self._path)
         return True
 
-    def _listens(self) -> bool:
+    def _is_reachable(self) -> bool:
         """Whether a new client would find us."""
-        return _is_still(self._socket, self._path)
+        return _is_same_file(self._socket, self._path)
 
     def _is_locked(self) -> bool:
         """Whether the locked file is still the one that another worker would lock."""
-        return _is_still(self._locked_file, self._lock_path)
+        return _is_same_file(self._locked_file, self._lock_path)
 
-    def _locked(self) -> bool:
+    def _try_lock(self) -> bool:
         """Locks the file at the path, made if missing. False if another worker holds it. Raises OSError."""
         while not self._is_locked():
-            self._let_go()
+            self._unlock()
             self._lock_path.touch(mode=0o600)
             file = self._lock_path.stat()
             lock = FileLock(self._lock_path, mode=0o600, thread_local=False)
@@ -142,7 +142,7 @@ class WorkerSocket:
             self._locked_file = file  # another one of that name, if it was deleted meanwhile
         return True
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         """Closes a file that was deleted, or that another worker has locked."""
         if self._lock is not None:
             self._lock.release(force=True)
@@ -150,27 +150,27 @@ class WorkerSocket:
             self._locked_file = None
 
 
-def _is_still(file: os.stat_result | None, path: Path) -> bool:
+def _is_same_file(file: os.stat_result | None, path: Path) -> bool:
     try:
         return file is not None and os.path.samestat(file, path.lstat())
     except OSError:
         return False
 
 
-def is_taken(path: Path, ours: Path) -> bool:
-    """Returns True if another worker owns this socket. Otherwise links it to `ours` where the platform allows."""
+def claim_alias(path: Path, ours: Path) -> bool:
+    """Links a socket's path to `ours`, where the platform allows. False if another worker owns that socket."""
     socket = WorkerSocket(path, "unix")
     try:
-        if not socket._locked():
-            return True
-        lead(path, ours)
-        socket._let_go()
+        if not socket._try_lock():
+            return False
+        replace_with_link(path, ours)
+        socket._unlock()
     except OSError as error:
         log.warning("clients that name the model get a worker of their own: %s", error)
-    return False
+    return True
 
 
-def lead(path: Path, to: Path) -> None:
+def replace_with_link(path: Path, to: Path) -> None:
     """Makes `path` a link to a socket beside it. Raises OSError."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ from lsp_server.settings.worker_options import (
     is_remote,
     options_problem,
     partner_options,
-    role_of,
+    server_role,
     worker_options,
 )
 from lsp_server.worker import WorkerClient, WorkerError
@@ -140,14 +140,14 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Finding]:
 
 def _destination(options: WorkerOptions, name: str) -> Iterator[Finding]:
     """Where text goes, and whose token goes with it."""
-    server = address.parse(options.model)
+    server = address.parse_server_url(options.model)
     goes = f"{name} text goes to".removeprefix("server ")
     if server.is_encrypted or server.is_local:
         yield Finding(goes, Grade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}")
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
         yield Finding(goes, Grade.WARN, risk, "use https, or a tunnel")
-    source = server_token.token_source(role=role_of(options)) if options.sends_token else ""
+    source = server_token.token_source(role=server_role(options)) if options.sends_token else ""
     yield Finding(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 

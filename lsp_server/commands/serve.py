@@ -15,8 +15,8 @@ from pathlib import Path
 
 from inference.models.family import ModelError
 from inference.remote import server_token
-from inference.remote.access import Access
-from inference.remote.address import ENDPOINT
+from inference.remote.access import EndpointAccess
+from inference.remote.address import OWN_ENDPOINT
 from inference.terminal import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_workspace_argument, flag_settings, settings_of
 from lsp_server.lsp import transports
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--ws", "listen for clients over WebSocket"),
         ("--http", plugins),
     ):
-        how.add_argument(flag, type=transports.parse_address, metavar="[HOST:]PORT", help=what)
+        how.add_argument(flag, type=transports.parse_listen_address, metavar="[HOST:]PORT", help=what)
     parser.add_argument(
         "--allow-remote",
         action="store_true",
@@ -118,11 +118,11 @@ def run(args: argparse.Namespace) -> int:
 def _token(*, is_needed: bool) -> str:
     """What lets clients in that are not certainly the user's. Raises ModelError."""
     try:
-        return server_token.create_token(ENDPOINT)
+        return server_token.create_token(OWN_ENDPOINT)
     except OSError as error:
-        why = _UNWRITABLE.format(server_token.token_file(ENDPOINT), error.strerror)
+        why = _UNWRITABLE.format(server_token.token_file(OWN_ENDPOINT), error.strerror)
         if is_needed:
-            raise ModelError(f"{why}; put one into {ENDPOINT.token_variable}") from error
+            raise ModelError(f"{why}; put one into {OWN_ENDPOINT.token_variable}") from error
         logging.getLogger(__name__).info(why)
         return ""
 
@@ -154,8 +154,8 @@ def _announce(args: argparse.Namespace, scheme: str, host_port: ListenAddress, s
         say(_ANY_USER.format(host_port), "infill-ls serve")
     print(f"infill-ls listens at {scheme}://{host_port}", flush=True)
     if args.allow_remote:
-        variable = ENDPOINT.token_variable
-        token = f"${variable}" if server_token.token_source(role=ENDPOINT) == variable else secret
+        variable = OWN_ENDPOINT.token_variable
+        token = f"${variable}" if server_token.token_source(role=OWN_ENDPOINT) == variable else secret
         print("A client of another user, machine or container sends this token:")
         if scheme != "http":
             print(f'"initializationOptions": {{"{TOKEN}": "{token}"}}')
@@ -176,7 +176,7 @@ async def _serve_stdio(start: StartConversation) -> int:
 async def _listen(
     args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
 ) -> None:
-    access = Access(secret, any_user=args.any_user)
+    access = EndpointAccess(secret, any_user=args.any_user)
     if args.tcp:
         listener = await transports.listen_tcp(sockets, start, access)
     else:
@@ -191,8 +191,8 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
 
     settings = settings_of(args)
     host_port = ListenAddress(*sockets[0].getsockname()[:2])
-    is_compulsory = server_token.token_source(role=ENDPOINT) == ENDPOINT.token_variable
-    access = Access(secret, is_compulsory=is_compulsory, any_user=args.any_user)
+    is_compulsory = server_token.token_source(role=OWN_ENDPOINT) == OWN_ENDPOINT.token_variable
+    access = EndpointAccess(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.middleware(access=access, hosts=hosts, origins=args.allow_origin)

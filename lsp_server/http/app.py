@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
-from inference.remote.access import HOW, Access
+from inference.remote.access import ACCESS_HINT, EndpointAccess
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
@@ -82,7 +82,9 @@ class Guard:
     name, unless it knows the token; no address can be made to lead elsewhere.
     """
 
-    def __init__(self, app: ASGIApp, *, access: Access, hosts: Collection[str], origins: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, access: EndpointAccess, hosts: Collection[str], origins: Collection[str]
+    ) -> None:
         self._app = app
         self._access = access
         self._hosts = hosts
@@ -109,14 +111,14 @@ class Guard:
         has_token = self._access.is_in_header(headers.get("authorization", ""))
         if not has_token and self._access.needs_token(is_user=is_user):
             return HTTPException(
-                401, f"the token is missing or wrong; send the header Authorization: Bearer TOKEN; {HOW}"
+                401, f"the token is missing or wrong; send the header Authorization: Bearer TOKEN; {ACCESS_HINT}"
             )
         name = _name_of(headers.get("host", ""))
         if not has_token and name not in self._hosts and not _is_address(name):
             return HTTPException(
                 403,
                 f"this server is not called {name[:100]!r}; use its address, {', '.join(sorted(self._hosts))}, "
-                f"or any name together with the header Authorization: Bearer TOKEN; {HOW}",
+                f"or any name together with the header Authorization: Bearer TOKEN; {ACCESS_HINT}",
             )
         if self._running >= MAX_REQUESTS:
             return HTTPException(503, f"{MAX_REQUESTS} requests are running; ask again when one has ended")
@@ -378,7 +380,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
     """
 
     _arrival: asyncio.TimerHandle | None = None
-    access: Access
+    access: EndpointAccess
     strangers = 0
     """The connections that are not the user's own."""
 
@@ -470,7 +472,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.close()
 
 
-async def serve(app: Starlette, sockets: list[socket.socket], access: Access) -> None:
+async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAccess) -> None:
     """Serves until SIGTERM or Ctrl-C. The requests that still run then are cancelled."""
     _Protocol.access = access
     config = uvicorn.Config(
@@ -491,7 +493,7 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: Access) ->
     await uvicorn.Server(config).serve(sockets=sockets)
 
 
-def middleware(*, access: Access, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+def middleware(*, access: EndpointAccess, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
     """What every request passes first: `Guard`, and the headers by which a browser lets a page read the answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
     return [*([cors] if origins else []), Middleware(Guard, access=access, hosts=hosts, origins=origins)]

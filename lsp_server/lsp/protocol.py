@@ -22,7 +22,7 @@ from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseErro
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from inference.remote.access import HOW
+from inference.remote.access import ACCESS_HINT
 from lsp_server.worker.failure import traceback_of
 
 
@@ -352,7 +352,9 @@ def token_in(body: bytes) -> str:
 
 def refusal_without_token(body: bytes) -> bytes:
     """The reply to a first message that brings no token."""
-    why = f'this server wants its token from you: send it in initializationOptions, as {{"{TOKEN}": "…"}}; {HOW}'
+    why = (
+        f'this server wants its token from you: send it in initializationOptions, as {{"{TOKEN}": "…"}}; {ACCESS_HINT}'
+    )
     error = {"code": int(LSPErrorCodes.RequestFailed), "message": why}
     with suppress(ValueError, RecursionError):
         message = json.loads(body)

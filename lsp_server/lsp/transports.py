@@ -23,7 +23,7 @@ from functools import partial
 from io import BufferedIOBase, RawIOBase
 from weakref import WeakSet
 
-from inference.remote.access import Access
+from inference.remote.access import EndpointAccess
 from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in
 
 log = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ class ListenAddress:
         return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
 
 
-def parse_address(text: str) -> ListenAddress:
+def parse_listen_address(text: str) -> ListenAddress:
     """An address from the command line; loopback without a host. Raises ArgumentTypeError."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
@@ -269,7 +269,7 @@ class Connection:
 class Listener:
     """The connected clients, any number of them: one that leaves does not affect the others."""
 
-    def __init__(self, start: StartConversation, access: Access) -> None:
+    def __init__(self, start: StartConversation, access: EndpointAccess) -> None:
         self.stops: list[Callable[[], object]] = []
         """Each closes a door to new clients."""
         self._start = start
@@ -338,7 +338,7 @@ class Listener:
         return None
 
 
-async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: Access) -> Listener:
+async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAccess) -> Listener:
     """Accepts clients over TCP."""
     listener = Listener(start, access)
 
@@ -369,7 +369,7 @@ async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation,
 
 
 async def listen_websocket(
-    sockets: Sequence[socket.socket], start: StartConversation, access: Access, origins: Sequence[str]
+    sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAccess, origins: Sequence[str]
 ) -> Listener:
     """The same for editors in a browser: one message per text frame; also accepts binary frames.
 

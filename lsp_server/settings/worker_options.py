@@ -71,9 +71,11 @@ def is_remote(options: WorkerOptions) -> bool:
     return options.partner is not None or address.is_url(options.model)
 
 
-def role_of(options: WorkerOptions) -> address.ServerRole:
+def server_role(options: WorkerOptions) -> address.ServerRole:
     """How the user sets up the server of these options, which must be remote."""
-    return address.EDITS if options.edits else address.PARTNER if options.partner else address.MODEL
+    if options.edits:
+        return address.EDIT_MODEL_SERVER
+    return address.PARTNER_SERVER if options.partner else address.MODEL_SERVER
 
 
 def options_problem(options: WorkerOptions) -> str | None:
@@ -83,8 +85,9 @@ def options_problem(options: WorkerOptions) -> str | None:
         return f"partner.url: {cause}; give the URL of a server that you run, such as http://localhost:8080"
     try:
         if is_remote(options):
-            role = role_of(options)
-            return address.parse(options.model, role).refusal(plain_http=options.plain_http, role=role) or None
+            role = server_role(options)
+            server = address.parse_server_url(options.model, role)
+            return server.sending_problem(plain_http=options.plain_http, role=role)
         _resolved(options.model)
     except address.AddressError as error:
         return str(error)
@@ -100,7 +103,7 @@ def canonical_model(model: str) -> str:
     program here has a model, yet.
     """
     try:
-        return address.parse(model).url if address.is_url(model) else _resolved(model)
+        return address.parse_server_url(model).url if address.is_url(model) else _resolved(model)
     except (OSError, RuntimeError, ValueError):
         return model
 

@@ -260,7 +260,7 @@ class WorkerClient:
         await self.load()
 
     async def close(self) -> None:
-        """Leaves the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
+        """Leaves the worker, which stays for other clients. Pending requests fail with `ErrorCode.STOPPED`."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()

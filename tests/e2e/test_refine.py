@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from inference.remote.address import PARTNER
+from inference.remote.address import PARTNER_SERVER
 from inference.remote.server_token import token_file
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import Place, RawClient, between
@@ -207,7 +207,7 @@ async def not_refined(user: Refiner) -> str:
 
 async def test_restart_rereads_the_token(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    file = token_file(PARTNER)
+    file = token_file(PARTNER_SERVER)
     file.parent.mkdir(parents=True)
     file.touch(0o600)
     file.write_text("hush-old")

@@ -17,7 +17,7 @@ from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
 from inference.serving import startup
 from inference.serving.engine_thread import load_engine
-from inference.serving.log_and_errors import is_out_of_memory, why_not_loaded
+from inference.serving.log_and_errors import is_out_of_memory, load_problem
 from inference.worker import EXIT_REFUSED
 from tests.served.to_gguf import main as to_gguf
 from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
@@ -62,7 +62,9 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
     else:
         shutil.copytree(FIM, model := tmp_path / "fim")
         weights = model / "model.safetensors"
-    arguments = startup.parse(["--socket", str(tmp_path / "w.sock"), "--model", str(model), "--device", "cpu"])
+    arguments = startup.parse_arguments(
+        ["--socket", str(tmp_path / "w.sock"), "--model", str(model), "--device", "cpu"]
+    )
 
     def cut(fraction: float, _what: str) -> None:
         if fraction:
@@ -70,7 +72,7 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
 
     with pytest.raises(Exception) as caught:
         load_engine(arguments, cut)
-    said = why_not_loaded(caught.value, arguments)
+    said = load_problem(caught.value, arguments)
     assert str(weights) in said and re.search("not fully covered|shorter", said)
 
 
@@ -89,12 +91,12 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
 )
 def test_a_file_that_is_no_edit_model_is_told(tmp_path: Path, model: str, kind: str, said: str) -> None:
     words = ["--socket", str(tmp_path / "w.sock"), "--model", model, "--edits", kind, "--device", "cpu"]
-    arguments = startup.parse(words)
+    arguments = startup.parse_arguments(words)
     with pytest.raises(ModelError) as caught:
         if model == AUTO:
             recommend.choose("cpu", edits=True)
         load_engine(arguments, lambda _share, _what: None)
-    assert re.match(f"nextEdit.model: .*{said}", why_not_loaded(caught.value, arguments))
+    assert re.match(f"nextEdit.model: .*{said}", load_problem(caught.value, arguments))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits an address space")
@@ -124,8 +126,8 @@ def test_freed_memory_goes_back_to_the_system() -> None:
     """Even if small blocks that stay lie between the freed ones."""
     code = (
         "import numpy\n"
-        "from inference.serving.startup import bound_heap\n"
-        "bound_heap()\n"
+        "from inference.serving.startup import limit_heap\n"
+        "limit_heap()\n"
         "def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
         "numpy.ones(3 << 17)\n"
         "blocks = [(numpy.ones(3 << 17), numpy.ones(1 << 12)) for _ in range(50)]\n"

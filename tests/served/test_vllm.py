@@ -57,7 +57,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
 
 
 async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServerBackend) -> None:
-    steps = infiller.infill(job(one_hole()))
+    steps = infiller.replies(job(one_hole()))
     waiting = asyncio.create_task(anext(aiter(steps)))
     await vllm.until("num_requests_running", 1)
     waiting.cancel()

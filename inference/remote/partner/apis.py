@@ -19,7 +19,7 @@ _MAX_EVENT_BYTES = 1 << 20
 """llama.cpp's last event repeats the prompt."""
 
 
-class Events:
+class ServerSentEvents:
     """The data of server-sent events, one line each, fed in parts as they arrive."""
 
     def __init__(self) -> None:

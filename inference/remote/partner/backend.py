@@ -27,7 +27,7 @@ from inference.models.family import ModelError
 from inference.remote import server_backend
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.remote.partner import apis
-from inference.remote.partner.apis import DONE, CompletionApi, Events, StreamDelta, max_answer_chars
+from inference.remote.partner.apis import DONE, CompletionApi, ServerSentEvents, StreamDelta, max_answer_chars
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
 from inference.serving.scheduler import Job, JobEvent
 
@@ -77,16 +77,16 @@ class StreamedFill:
         self.first_ms = 0.0
         """The delay of the first text after the request; 0 before."""
         self._client = client
-        self._interface = interface
+        self._api = interface
         self._deadline = deadline
         self._received = ""
         self._deltas: list[StreamDelta] = []
 
     async def receive(self, on_text: Callable[[], None]) -> None:
         """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
-        events = Events()
+        events = ServerSentEvents()
         began = time.monotonic()
-        stream = self._client.stream(self._interface.path, self._interface.body(self.question), self._deadline)
+        stream = self._client.stream(self._api.path, self._api.body(self.question), self._deadline)
         async with asyncio.timeout(_MAX_STREAM_S):
             async with aclosing(stream) as parts:
                 async for part in parts:
@@ -103,7 +103,7 @@ class StreamedFill:
 
     async def _read_events(self, events: list[bytes]) -> None:
         for first in range(0, len(events), _BATCH):
-            deltas = [self._interface.parse_event(event) for event in events[first : first + _BATCH]]
+            deltas = [self._api.parse_event(event) for event in events[first : first + _BATCH]]
             self._add([piece for piece in deltas if piece is not None])
             if self.end:
                 return
@@ -116,7 +116,7 @@ class StreamedFill:
             self.end = self.end or piece.end
         max_chars = max_answer_chars(self.question)
         self._received = (self._received + "".join(piece.text for piece in deltas))[: max_chars + 1]
-        if self._interface.find_fill(self._received, self.question, ended=False).is_closed:
+        if self._api.find_fill(self._received, self.question, ended=False).is_closed:
             self.end = "stop"
         elif len(self._received) > max_chars:
             self.end = "length"
@@ -129,14 +129,14 @@ class StreamedFill:
     @property
     def text(self) -> str:
         """The fill so far, after its required start; once it has ended, fitted to the file."""
-        block = self._interface.find_fill(self._received, self.question, ended=bool(self.end))
-        return self._interface.trim_fill(self._received[block.start : block.end], self.question, ended=bool(self.end))
+        block = self._api.find_fill(self._received, self.question, ended=bool(self.end))
+        return self._api.trim_fill(self._received[block.start : block.end], self.question, ended=bool(self.end))
 
     @property
     def token_texts(self) -> TokenTexts:
         """The fill as it was sent, each part with its least likely token's probability; empty if one is not known."""
         sent, text = [delta for delta in self._deltas if delta.text], self.text
-        block = self._interface.find_fill(self._received, self.question, ended=bool(self.end))
+        block = self._api.find_fill(self._received, self.question, ended=bool(self.end))
         first = self._received.find(text, block.start)
         if first < 0 or not all(delta.probs for delta in sent):
             return (), ()
@@ -146,12 +146,12 @@ class StreamedFill:
 class CandidateWriter:
     """A candidate in progress: `start` it, and again if it has ended incomplete."""
 
-    def __init__(self, infilling: "PartnerRun", index: int) -> None:
+    def __init__(self, run: "PartnerRun", index: int) -> None:
         self.fills: list[PartnerFill] = []
         self.error: Exception | None = None
-        self._infilling = infilling
+        self._run = run
         self._index = index
-        self._windows = infilling.partner.windows
+        self._context_window = run.partner.context_window
         self._answer: StreamedFill | None = None
         self._pinned = ""
         """The start of the hole in progress, as the server was told."""
@@ -159,7 +159,7 @@ class CandidateWriter:
 
     @property
     def is_complete(self) -> bool:
-        return len(self.fills) == len(self._infilling.holes)
+        return len(self.fills) == len(self._run.holes)
 
     @property
     def is_running(self) -> bool:
@@ -168,7 +168,7 @@ class CandidateWriter:
     def start(self) -> None:
         """Writes the remaining holes until the deadline."""
         self._task = asyncio.create_task(self._write(), name="candidate")
-        self._task.add_done_callback(lambda _: self._infilling.job.news.set())
+        self._task.add_done_callback(lambda _: self._run.job.wakeup.set())
 
     def stop(self) -> "list[asyncio.Task[None]]":
         """Begins to abort its request; the tasks to wait for."""
@@ -180,7 +180,7 @@ class CandidateWriter:
     def apply_typing(self, typed: Sequence[tuple[int, str]]) -> None:
         """Drops what disagrees with what was `typed` just now, or since the request, and ends, to be started again."""
         current_hole = len(self.fills)
-        typed_since = [] if self.is_complete else [(current_hole, self._infilling.pinned(current_hole))]
+        typed_since = [] if self.is_complete else [(current_hole, self._run.pinned_text(current_hole))]
         changed = [hole_index for hole_index, text in (*typed, *typed_since) if not self._agrees(hole_index, text)]
         if changed:
             del self.fills[min(changed) :]
@@ -204,8 +204,8 @@ class CandidateWriter:
 
     def candidate(self) -> Candidate | None:
         """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
-        request = self._infilling.request
-        holes = self._infilling.holes
+        request = self._run.request
+        holes = self._run.holes
         answer = None if self.is_complete else self._answer
         fills = [*self.fills, self._truncated_fill(answer)] if answer and answer.text else self.fills
         incomplete = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
@@ -217,11 +217,11 @@ class CandidateWriter:
         pieces, confidences = zip(*(fill.token_texts for fill in fills), strict=True)
         return Candidate(
             request.id,
-            tuple(fill.text for fill in fills) + tuple(holes[n].text or self._infilling.pinned(n) for n in unfilled),
+            tuple(fill.text for fill in fills) + tuple(holes[n].text or self._run.pinned_text(n) for n in unfilled),
             score=sum(math.log(max(value, 1e-9)) for value in probs) / max(1, len(probs)),
             steps=tokens,
             tokens=tokens,
-            ms=self._infilling.counters.ms(),
+            ms=self._run.counters.ms(),
             complete=not unfilled and all(fill.is_complete for fill in fills),
             unfilled=tuple(unfilled),
             pieces=pieces + ((),) * len(unfilled),
@@ -231,9 +231,9 @@ class CandidateWriter:
     async def _write(self) -> None:
         self.error = None
         try:
-            async with self._infilling.slots:
+            async with self._run.slots:
                 while not self.is_complete:
-                    hole = self._infilling.holes[len(self.fills)]
+                    hole = self._run.holes[len(self.fills)]
                     if hole.strength <= 0.0:
                         self.fills.append(PartnerFill(hole.text))
                     elif not await self._write_hole():
@@ -243,31 +243,31 @@ class CandidateWriter:
 
     async def _write_hole(self) -> bool:
         """Asks for the next hole's text. False: the deadline has passed. Raises ServerError."""
-        infilling = self._infilling
-        deadline = infilling.job.deadline
+        run = self._run
+        deadline = run.job.deadline
         hole_index = len(self.fills)
-        self._pinned = infilling.pinned(hole_index)
-        answer = self._answer = infilling.request_fill(hole_index, self.fills, self._windows, candidate=self._index)
+        self._pinned = run.pinned_text(hole_index)
+        answer = self._answer = run.request_fill(hole_index, self.fills, self._context_window, candidate=self._index)
         try:
             async with asyncio.timeout_at(deadline.time_s if deadline else None) as limit:
-                await answer.receive(infilling.job.news.set)
+                await answer.receive(run.job.wakeup.set)
         except TimeoutError:
             if limit.expired():
                 return False
         except ServerError as error:
-            smaller = self._windows.smaller() if _is_too_long(error) else None
+            smaller = self._context_window.smaller() if _is_too_long(error) else None
             if smaller is None:
                 raise
-            self._windows = smaller
+            self._context_window = smaller
             return True
         finally:
-            infilling.counters.steps += answer.tokens
-            infilling.counters.encode_ms = infilling.counters.encode_ms or answer.first_ms
+            run.counters.steps += answer.tokens
+            run.counters.encode_ms = run.counters.encode_ms or answer.first_ms
         fill = self._complete_fill(answer) if answer.end == "stop" else self._truncated_fill(answer)
-        if fill.text.startswith(infilling.pinned(hole_index)):  # otherwise more was typed just when the answer ended
+        if fill.text.startswith(run.pinned_text(hole_index)):  # otherwise more was typed just when the answer ended
             self.fills.append(fill)
             self._answer = None
-            infilling.partner.adopt_windows(self._windows)
+            run.partner.adopt_context_window(self._context_window)
         return True
 
     def _complete_fill(self, answer: StreamedFill) -> PartnerFill:
@@ -289,7 +289,7 @@ class CandidateWriter:
         text = answer.text.rstrip("\ufffd")
         is_whole = False
         if not answer.question.single_line and "\n" in text.strip("\n"):
-            is_rewritten = query.is_rewrite(self._infilling.holes[len(self.fills)])
+            is_rewritten = query.is_rewrite(self._run.holes[len(self.fills)])
             is_whole = answer.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
         return self._fill(answer, text, is_complete=is_whole)
@@ -311,12 +311,12 @@ class PartnerRun(RemoteRun):
         self.holes = self._parts.holes
         self.partner = partner
         self.slots = asyncio.Semaphore(_MAX_CONCURRENT)
-        self._interface = partner.interface
+        self._api = partner.api
         count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
         self._writers = [CandidateWriter(self, index) for index in range(count)]
         self._last_draft_s = 0.0
 
-    def pinned(self, hole_index: int) -> str:
+    def pinned_text(self, hole_index: int) -> str:
         return self.job.typed.get(hole_index, self.holes[hole_index].starts_with)
 
     def request_fill(
@@ -327,14 +327,14 @@ class PartnerRun(RemoteRun):
         texts = self._parts.texts
         request = self.request
         text_before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[hole_index]
-        draft = hole.text if self._interface.sees_drafts and query.is_rewrite(hole) else ""
+        draft = hole.text if self._api.sees_drafts and query.is_rewrite(hole) else ""
         max_new_tokens = query.max_new_tokens(hole)
         reserved_tokens = max_new_tokens + query.estimate_tokens(draft) + query.estimate_tokens(request.instruction)
         text_after = "".join(texts[hole_index + 1 :])
-        if self._interface.kind != "chat":  # its message names the file
+        if self._api.kind != "chat":  # its message names the file
             text_before = query.prepend_name_comment(request.name_comment, text_before)
         prefix, suffix = windows.crop(
-            text_before + self.pinned(hole_index), text_after, reserved_tokens, self._interface.control_tokens
+            text_before + self.pinned_text(hole_index), text_after, reserved_tokens, self._api.control_tokens
         )
         used_tokens = reserved_tokens + query.estimate_tokens(prefix) + query.estimate_tokens(suffix)
         question_for_hole = InfillQuery(
@@ -344,21 +344,21 @@ class PartnerRun(RemoteRun):
             max_new_tokens,
             path=request.path,
             language=request.language,
-            context=windows.fit_snippets(request.context, used_tokens) if self._interface.context_tokens else (),
+            context=windows.fit_snippets(request.context, used_tokens) if self._api.context_tokens else (),
             instruction=request.instruction,
             draft=draft,
             temperature=_ALTERNATIVE_TEMPERATURE if candidate else 0.0,
             seed=request.seed if request.seed is None else request.seed + candidate,
         )
         self.counters.canvases += 1
-        return StreamedFill(self._server.client, self._interface, question_for_hole, self.job.deadline)
+        return StreamedFill(self._server.client, self._api, question_for_hole, self.job.deadline)
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
             while not self._is_finished():
-                await self.job.news.wait()
-                self.job.news.clear()
+                await self.job.wakeup.wait()
+                self.job.wakeup.clear()
                 typed = self.job.newly_typed()
                 for writer in self._writers:
                     writer.apply_typing(typed)
@@ -426,20 +426,20 @@ class PartnerBackend(ServerBackend):
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
-        self.windows = ContextWindow(limit)
-        self.interface = interface
+        self.context_window = ContextWindow(limit)
+        self.api = interface
         self.model = name
         self.partner = interface.kind
         self.sees_drafts = interface.sees_drafts
         self.context_tokens = interface.context_tokens
 
-    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+    def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return PartnerRun(self, job).events()
 
-    def adopt_windows(self, windows: ContextWindow) -> None:
+    def adopt_context_window(self, window: ContextWindow) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
-        if windows.context_length == self.windows.context_length and windows.share < self.windows.share:
-            self.windows = windows
+        if window.context_length == self.context_window.context_length and window.share < self.context_window.share:
+            self.context_window = window
 
     async def _served_model(self) -> ServedModel:
         """The requested model, or the only one; a server that lists none has that, or one without a name."""

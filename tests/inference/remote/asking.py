@@ -65,7 +65,7 @@ def job(asked: Request, *, within_s: float | None = None) -> Job:
 async def answered(
     infiller: ServerBackend, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[Candidate], Done]:
-    events = [event async for event in infiller.infill(job(asked, within_s=within_s))]
+    events = [event async for event in infiller.replies(job(asked, within_s=within_s))]
     done = events[-1]
     assert isinstance(done, Done)
     drafts = [event for event in events if isinstance(event, Draft)]

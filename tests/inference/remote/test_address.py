@@ -24,9 +24,9 @@ from tests.inference.remote.asking import arguments
 )
 def test_a_url_is_understood_however_it_is_written(written: str, url: str, place: str) -> None:
     assert address.is_url(written)
-    found = address.parse(written)
-    assert (found.url, found.place) == (url, place)
-    assert address.parse(found.url) == found
+    found = address.parse_server_url(written)
+    assert (found.url, found.host_and_port) == (url, place)
+    assert address.parse_server_url(found.url) == found
 
 
 @pytest.mark.parametrize("model", ["embedded", "owner/name", "/models/a", "./http:", "C:\\models", "C://models", ""])
@@ -51,15 +51,15 @@ def test_a_name_or_a_folder_is_no_url(model: str) -> None:
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(url: str, said: str) -> None:
     with pytest.raises(AddressError, match="model: ") as refused:
-        address.parse(url)
+        address.parse_server_url(url)
     assert said in str(refused.value)
     assert "hush" not in str(refused.value) and "me:" not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]"])
 def test_this_machine_needs_no_encryption(host: str) -> None:
-    found = address.parse(f"http://{host}:8000")
-    assert found.is_local and not found.refusal(plain_http=False)
+    found = address.parse_server_url(f"http://{host}:8000")
+    assert found.is_local and not found.sending_problem(plain_http=False)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_this_machine_needs_no_encryption(host: str) -> None:
     ],
 )
 def test_another_machine_needs_encryption_or_the_users_word(host: str) -> None:
-    plain, encrypted = address.parse(f"http://{host}:8000"), address.parse(f"https://{host}:8000")
+    plain, encrypted = address.parse_server_url(f"http://{host}:8000"), address.parse_server_url(f"https://{host}:8000")
     assert not plain.is_local
     for said in ("https", "ssh -N -L 8000:localhost:8000", "server.plainHttp", "--plain-http"):
-        assert said in plain.refusal(plain_http=False)
-    assert not plain.refusal(plain_http=True)
-    assert not encrypted.refusal(plain_http=False)
+        assert said in plain.sending_problem(plain_http=False)
+    assert not plain.sending_problem(plain_http=True)
+    assert not encrypted.sending_problem(plain_http=False)
 
 
 async def test_a_partner_is_refused_by_its_own_settings() -> None:

@@ -52,7 +52,7 @@ async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[E
 
 
 async def asked(model: EditModelBackend, within_s: float | None = None) -> tuple[NextEdits, Done]:
-    edits, done = [event async for event in model.infill(job(ASKED, within_s=within_s))]
+    edits, done = [event async for event in model.replies(job(ASKED, within_s=within_s))]
     assert isinstance(edits, NextEdits) and isinstance(done, Done)
     return edits, done
 
@@ -141,4 +141,4 @@ async def test_a_server_without_one_known_model_is_refused(names: tuple[str, ...
 async def test_an_edit_model_fills_no_holes() -> None:
     async with edit_model() as (_, model):
         with pytest.raises(RequestError, match="fills no holes"):
-            await anext(model.infill(job(InfillRequest("r", (Text("a"),)))))
+            await anext(model.replies(job(InfillRequest("r", (Text("a"),)))))

@@ -27,7 +27,7 @@ async def server(twin: Engine) -> AsyncIterator[CanvasServer]:
 
 @pytest.fixture
 async def client(server: CanvasServer) -> AsyncIterator[ModelServerClient]:
-    client = ModelServerClient(address.parse(server.url))
+    client = ModelServerClient(address.parse_server_url(server.url))
     yield client
     await client.close()
 
@@ -78,7 +78,7 @@ class Wordy(HttpServer):
 
 async def test_a_refusal_of_many_words_is_shortened() -> None:
     async with listening(Wordy()) as server:
-        client = ModelServerClient(address.parse(server.url))
+        client = ModelServerClient(address.parse_server_url(server.url))
         with pytest.raises(ServerError, match="refused a request .400 No, never") as failed:
             await client.fetch("/v1/models")
         await client.close()

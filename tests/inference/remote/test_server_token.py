@@ -8,7 +8,7 @@ import pytest
 
 from inference.models.family import ModelError
 from inference.remote import server_token
-from inference.remote.address import MODEL
+from inference.remote.address import MODEL_SERVER
 
 HUSH = "hf_hush-hush/123=="
 
@@ -16,7 +16,7 @@ HUSH = "hf_hush-hush/123=="
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.delenv(MODEL.token_variable, raising=False)
+    monkeypatch.delenv(MODEL_SERVER.token_variable, raising=False)
     found = server_token.token_file()
     assert tmp_path in found.parents
     found.parent.mkdir(parents=True, exist_ok=True)
@@ -49,9 +49,9 @@ def test_a_file_in_place_of_the_folder_is_no_token(file: Path) -> None:
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)
     assert (server_token.read_token({}), server_token.token_source({})) == (HUSH, str(file))
-    assert server_token.read_token({MODEL.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
-    assert server_token.token_source({MODEL.token_variable: HUSH}) == MODEL.token_variable
-    assert server_token.read_token({MODEL.token_variable: " "}) == HUSH
+    assert server_token.read_token({MODEL_SERVER.token_variable: f"{HUSH}2{end}"}) == f"{HUSH}2"
+    assert server_token.token_source({MODEL_SERVER.token_variable: HUSH}) == MODEL_SERVER.token_variable
+    assert server_token.read_token({MODEL_SERVER.token_variable: " "}) == HUSH
 
 
 def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Path) -> None:

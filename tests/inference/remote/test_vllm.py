@@ -104,11 +104,11 @@ async def test_typed_text_is_pinned_before_and_after_the_server_asks(server: Can
             server.hold.clear()
             asked = job(one_hole())
             if typed_early:
-                asked.type(0, "path.strip(")
+                asked.set_typed_text(0, "path.strip(")
             events = asyncio.create_task(_all(infiller.infill(asked)))
             await server.until(lambda it: it.running > 0)
             if not typed_early:
-                asked.type(0, "path.strip(")
+                asked.set_typed_text(0, "path.strip(")
                 await server.until(lambda it: it.aborted > 0)
             server.hold.set()
             candidates = [event for event in await events if isinstance(event, Candidate)]

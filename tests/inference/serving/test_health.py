@@ -2,7 +2,7 @@
 
 from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.scheduler import JobEvent
-from inference.serving.worker_service import SILENT_REQUESTS, Health
+from inference.serving.worker_service import SILENT_REQUESTS, ServiceHealth
 
 ASKED = InfillRequest("r", ())
 SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
@@ -11,10 +11,10 @@ SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
 
 def heard(*events: JobEvent) -> tuple[list[bool], Status]:
     """Which of the replies were news, and the status after them."""
-    health = Health("http://gpu:8000")
-    health.answered()
-    news = [health.heard(ASKED, event) for event in events]
-    return news, health.in_status(Status(WorkerState.READY))
+    health = ServiceHealth("http://gpu:8000")
+    health.record_success()
+    news = [health.record_reply(ASKED, event) for event in events]
+    return news, health.add_to_status(Status(WorkerState.READY))
 
 
 def test_silent_server_is_a_problem_until_it_answers() -> None:

@@ -25,7 +25,7 @@ from inference.messages import (
     Request,
     Text,
 )
-from inference.serving.engine_thread import DeviceLostError, EngineThread, Schedule
+from inference.serving.engine_thread import DeviceLostError, EngineThread, StepSchedule
 from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Scheduler
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
@@ -72,7 +72,7 @@ class Asker:
 
 def order_of(*asked: tuple[str, str], count: int) -> str:
     """Whose the next `count` steps are, which take a second each, if so many ask for ever: (client, kind)."""
-    schedule, clients = Schedule(), {name: JobClient() for name, _ in asked}
+    schedule, clients = StepSchedule(), {name: JobClient() for name, _ in asked}
     for name, kind in asked:
         request: Request = InfillRequest(name, (), quick=kind == "automatic")
         if kind == "endpoint":
@@ -83,8 +83,8 @@ def order_of(*asked: tuple[str, str], count: int) -> str:
     return "".join(served_next(schedule) for _ in range(count))
 
 
-def served_next(schedule: Schedule) -> str:
-    chosen = schedule.next()
+def served_next(schedule: StepSchedule) -> str:
+    chosen = schedule.next_work()
     schedule.charge(chosen, 1.0)
     return chosen.job.request.id
 
@@ -110,7 +110,7 @@ def test_explicit_goes_first_but_starves_no_editor() -> None:
 
 
 def test_within_an_editor_explicit_goes_first() -> None:
-    schedule, client = Schedule(), JobClient()
+    schedule, client = StepSchedule(), JobClient()
     explicit = InfillRequest("1", ())
     for request in (explicit, InfillRequest("q", (), quick=True), NextEditRequest("n", "", ()), explicit):
         schedule.begin(Job(request, lambda *_: None, client))
@@ -122,7 +122,7 @@ def test_within_an_editor_explicit_goes_first() -> None:
 
 
 def test_idle_time_earns_nothing_and_use_alone_costs_nothing() -> None:
-    schedule, a, b = Schedule(), JobClient(), JobClient()
+    schedule, a, b = StepSchedule(), JobClient(), JobClient()
     schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
     assert [served_next(schedule) for _ in range(100)] == ["a"] * 100
     schedule.works.clear()
@@ -187,10 +187,10 @@ async def engine_thread() -> AsyncIterator[tuple[ScriptedEngine, Asker]]:
             loop.call_soon_threadsafe(asker.queue.fail, ErrorCode.INTERNAL, str(error))
 
     threading.Thread(target=run, daemon=True).start()
-    asker.queue.begin(opened)
+    asker.queue.start(opened)
     yield engine, asker
     await asker.queue.close()
-    assert asker.queue.counts() == (0, 0)
+    assert asker.queue.job_counts() == (0, 0)
 
 
 async def test_a_failing_step_fails_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,9 +228,9 @@ async def test_one_client_takes_a_part_of_the_places_only() -> None:
             for number in range(MAX_OF_CLIENT):
                 client.ask(f"endless {number}")
         await until(lambda: engine.running == MAX_RUNNING)
-        running, waiting = asker.queue.counts()
+        running, waiting = asker.queue.job_counts()
         asker.ask("q")
-        assert asker.queue.counts() == (running + 1, waiting), "what appears needs no place of theirs"
+        assert asker.queue.job_counts() == (running + 1, waiting), "what appears needs no place of theirs"
         for job in (jobs[0], jobs[0], jobs[-1]):
             asker.queue.cancel(job)
         assert await asker.end(jobs[0].request.id) is await asker.end(jobs[-1].request.id) is Outcome.CANCELLED
@@ -243,7 +243,7 @@ async def test_background_gives_way_between_steps() -> None:
         asker.ask("endless b1", background=True)
         asker.ask("endless b2", background=True)
         await until(lambda: engine.began)
-        assert asker.queue.counts() == (1, 1), "one at a time"
+        assert asker.queue.job_counts() == (1, 1), "one at a time"
         asker.ask("wanted")
         assert await asker.end("wanted") is Outcome.COMPLETE
         assert await asker.end(engine.began[0]) is Outcome.CANCELLED
@@ -259,9 +259,9 @@ async def served() -> AsyncIterator[tuple[PartnerServer, Asker]]:
     async with partner_server(kinds=("fim",)) as server:
         asker = Asker(Scheduler())
         asker.ask("before there is a server")
-        assert asker.queue.counts() == (0, 1)
+        assert asker.queue.job_counts() == (0, 1)
         async with partner_at(server.url) as partner:
-            asker.queue.begin(partner)
+            asker.queue.start(partner)
             assert await asker.end("before there is a server") is Outcome.COMPLETE
             server.asked.clear()
             server.hold.clear()
@@ -279,12 +279,12 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
             modest = Asker(asker.queue)
             for number in range(MAX_OF_CLIENT):
                 other.ask(f"{number}")
-        running, _ = asker.queue.counts()
+        running, _ = asker.queue.job_counts()
         modest.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
         asker.ask("more", "greedy")
         asker.queue.cancel(jobs[0])
         await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")
-        assert asker.queue.counts()[1] == 1 and running <= MAX_RUNNING
+        assert asker.queue.job_counts()[1] == 1 and running <= MAX_RUNNING
 
 
 async def test_typing_reaches_waiting_and_running_requests() -> None:

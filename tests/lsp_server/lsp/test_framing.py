@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, ListenAddress, framed, frames, parse_address
+from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, ListenAddress, framed, frames, parse_listen_address
 
 
 async def bodies_of(*pieces: bytes) -> list[bytes]:
@@ -79,14 +79,14 @@ async def test_what_is_no_frame_is_refused_unread(stream: bytes) -> None:
     ],
 )
 def test_a_port_with_or_without_a_host(text: str, address: ListenAddress) -> None:
-    assert parse_address(text) == address
-    assert parse_address(str(address)) == address
+    assert parse_listen_address(text) == address
+    assert parse_listen_address(str(address)) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "65536", "-1", "1.5", "²", "9" * 5000])
 def test_what_is_no_port_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
-        parse_address(text)
+        parse_listen_address(text)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ async def test_typing_into_an_earlier_hole_restarts_from_there() -> None:
         steps = partner.infill(asked)
         waiting = asyncio.create_task(anext(aiter(steps)))
         await server.until(lambda it: len(it.fills) == 2)
-        asked.type(0, "other")
+        asked.set_typed_text(0, "other")
         candidate = await waiting
         await steps.aclose()
         assert isinstance(candidate, Candidate) and candidate.texts == ("otherwise", "second")

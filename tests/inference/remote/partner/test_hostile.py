@@ -15,7 +15,7 @@ from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Fai
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import ModelServerClient
-from inference.remote.partner.apis import ChatApi, CompletionApi, Events
+from inference.remote.partner.apis import ChatApi, CompletionApi, ServerSentEvents
 from inference.remote.partner.backend import StreamedFill
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
@@ -115,7 +115,7 @@ async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Completion
             ticks += 1
             await asyncio.sleep(0)
 
-    client = AllAtOnce(address.parse("http://localhost:1"))
+    client = AllAtOnce(address.parse_server_url("http://localhost:1"))
     question = InfillQuery("x = ", "\n", single_line=False, max_tokens=9_000)
     answer = StreamedFill(client, make(rich=False), question, None)
     ticking = asyncio.create_task(tick())
@@ -158,7 +158,7 @@ async def test_a_list_of_models_that_makes_no_sense_is_told(models: Any) -> None
 
 
 def fed(parts: Iterable[bytes]) -> list[bytes]:
-    events = Events()
+    events = ServerSentEvents()
     return [each for part in parts for each in events.feed(part)]
 
 
