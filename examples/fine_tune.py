@@ -118,7 +118,7 @@ class FillsMiddle:
         tokens = fim_tokens.tokens_in_vocabulary(tokenizer.get_vocab(), base.name)
         if tokens is None:
             raise ModelError(f"{base.name}: its tokenizer has no fill-in-the-middle tokens")
-        self._tokens, self._tokenizer, self._stated = tokens, tokenizer, base.properties
+        self._tokens, self._tokenizer, self._stated = tokens, tokenizer, base.infill_config
         self._end = base.config["eos_token_id"]
         self.model: Any = AutoModelForCausalLM.from_pretrained(base.folder, local_files_only=True, use_safetensors=True)
 
@@ -145,9 +145,9 @@ class Denoises:
     """Examples and loss for a masked-diffusion model: some of a hole's tokens are masked, and every row sees all."""
 
     def __init__(self, base: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
-        self._tokenizer, self._stated = tokenizer, base.properties
-        assert base.properties.mask_token_id is not None, "checked when the checkpoint was read"
-        self._mask_id = base.properties.mask_token_id
+        self._tokenizer, self._stated = tokenizer, base.infill_config
+        assert base.infill_config.mask_token_id is not None, "checked when the checkpoint was read"
+        self._mask_id = base.infill_config.mask_token_id
         config = Qwen2Config(**base.config)
         self.model: Any = Qwen2ForCausalLM.from_pretrained(
             base.folder, config=config, local_files_only=True, use_safetensors=True
@@ -190,12 +190,12 @@ class HoleTrainer(Trainer):
 
 def fine_tune(args: argparse.Namespace) -> None:
     """Trains and writes the merged model. Raises ModelError."""
-    base = registry.find(args.model)
+    base = registry.open_checkpoint(args.model)
     if base.gguf or base.model_type == "diffusion_gemma":
         raise ModelError(f"{args.model}: give a causal or masked-diffusion model as a folder of safetensors")
     set_seed(args.seed)  # the adapters begin at random
     tokenizer = base.tokenizer()
-    learner = (Denoises if base.properties.corruption == NoiseKind.MASK else FillsMiddle)(base, tokenizer)
+    learner = (Denoises if base.infill_config.corruption == NoiseKind.MASK else FillsMiddle)(base, tokenizer)
     dtype = learner.model.dtype
     adapters = LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules=LAYERS)
     model: Any = get_peft_model(learner.model.float(), adapters)

@@ -96,7 +96,7 @@ class Feature:
 _F = TypeVar("_F", bound=Feature)
 
 
-class AllFeatures(Feature):
+class FeatureRegistry(Feature):
     """All features of a session: each hears of every event, in the order in which they were added."""
 
     def __init__(self) -> None:

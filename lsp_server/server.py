@@ -28,13 +28,13 @@ from lsp_server.handlers.inline_completion import (
     inline_completion,
 )
 from lsp_server.handlers.inline_edit import (
-    DID_SHOW,
-    NONE,
+    DID_SHOW_INLINE_EDIT,
+    INLINE_EDIT,
+    NO_EDITS,
     InlineEditParams,
     did_show_inline_edit,
     inline_edit,
 )
-from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
 from lsp_server.inline.read_ahead import ReadAhead
@@ -97,8 +97,8 @@ METHODS: dict[str, Method] = {
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: Method(documents.notebook_did_change),
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: Method(documents.notebook_did_close),
     types.NOTEBOOK_DOCUMENT_DID_SAVE: Method(documents.notebook_did_save),
-    INLINE_EDIT: Method(inline_edit, lambda: NONE, InlineEditParams),
-    DID_SHOW: Method(did_show_inline_edit),
+    INLINE_EDIT: Method(inline_edit, lambda: NO_EDITS, InlineEditParams),
+    DID_SHOW_INLINE_EDIT: Method(did_show_inline_edit),
     STATUS: Method(status, params=StatusParams),
     MODEL_OFFER: Method(model_offer),
 }

@@ -19,7 +19,7 @@ import pytest
 
 from inference import messages
 from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Status, Text
-from lsp_server.diagnosis.workers import survey
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.connect import WorkerLink, attach
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
@@ -46,7 +46,7 @@ def runtime_folder() -> Iterator[Path]:
     os.environ[FOLDER_VARIABLE] = str(folder)
     os.environ["HF_HOME"] = str(folder / "models")  # nothing is pulled there, so `auto` is the embedded model
     yield folder
-    for worker in asyncio.run(survey("tests")).running:
+    for worker in asyncio.run(survey_workers("tests")).running:
         kill(worker.status.pid)
     if before is None:
         del os.environ[FOLDER_VARIABLE]

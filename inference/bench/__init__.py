@@ -33,7 +33,7 @@ def loaded(args: argparse.Namespace) -> "Engine":
     from inference.engine import Engine
     from inference.models import registry
 
-    engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
+    engine = Engine(registry.load_model(args.model, device=args.device, dtype=args.dtype))
     engine.warm_up()  # otherwise the first request's time would include one-time setup
     return engine
 

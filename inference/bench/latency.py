@@ -93,7 +93,7 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Diffusi
     target = devices.choose_device(device)
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
-    chosen = devices.candidates(target, dtype)[0]
+    chosen = devices.candidate_dtypes(target, dtype)[0]
     model = weights.without_weights(config_of(RANDOM_SHAPES[shape]))
     values = RandomWeights(model, target, devices.DTYPES[chosen])
     packs = chosen == devices.FOUR_BIT
@@ -109,7 +109,7 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
     if args.random:
         network = random_network(args.random, args.device, args.dtype)
     else:
-        family = diffusion_gemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
+        family = diffusion_gemma.load(registry.open_checkpoint(args.model), args.device, args.dtype, lambda *_: None)
         network = cast("DiffusionGemmaNetwork", cast("DiffusionGemmaAdapter", family).network)
     bench = LatencyBench(network)
     lengths = sorted({min(length, network.max_positions // 2) for length in lengths})

@@ -153,7 +153,7 @@ def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
 def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
     ids = family.tokenizer.encode(task.prefix[-3000:], add_special_tokens=False).ids
-    context = family.open(ids)
+    context = family.open_prefix(ids)
     for _ in context.prefill():
         pass
     continuation = context.continuation(max(_ROWS) + 1)

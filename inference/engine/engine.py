@@ -38,7 +38,7 @@ class Engine:
         if self._middle is not None:
             self.context_tokens = fim_prompt.max_snippet_tokens(self.loaded)
         else:
-            self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.properties)
+            self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.infill_config)
 
     @property
     def token_ms(self) -> float:

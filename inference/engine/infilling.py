@@ -38,15 +38,15 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         super().__init__(deadline)
         self._model = model
         self._request = request
-        self._planner = CanvasPlanner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+        self._planner = CanvasPlanner(model.vocabulary, model.infill_config, request, fills_canvas=model.fills_canvas)
         self._canvases = CanvasProgress(self._planner)
         generator = torch.Generator(model.family.device)
         if request.seed is None:
             generator.seed()
         else:
             generator.manual_seed(request.seed)
-        self._noise = NoiseSource.from_model(model.traits, model.properties, generator)
-        self._budget = SearchBudget.from_request(request, model.properties)
+        self._noise = NoiseSource.from_model(model.traits, model.infill_config, generator)
+        self._budget = SearchBudget.from_request(request, model.infill_config)
         self._masks_again = rank.ranks_by_masking(model.traits)
         self._num_finished = max(rank.num_to_finish(model.traits), self._budget.candidates)
         self._trials: list[FilledCanvas] = []
@@ -106,7 +106,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         family = self._model.family
         for short in (False, True):
             plan = self._planner.plan(group, previous, short=short)
-            context = stack.enter_context(closing(family.open(plan.prefix_ids)))
+            context = stack.enter_context(closing(family.open_prefix(plan.prefix_ids)))
             if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.row_s)) or short:
                 break
             stack.close()
@@ -142,7 +142,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:
         model = self._model
         canvas = CanvasBatch.from_canvases(rows, model.family.device)
-        sampler = model.properties.sampler
+        sampler = model.infill_config.sampler
         loop: Callable[..., Denoiser] = Denoiser
         if sampler.method != ENTROPY_BOUND:
             loop = partial(UnmaskingDenoiser, resizing=ResizeRules.from_model(model, plan.holes))

@@ -38,10 +38,10 @@ if __name__ == "__main__":
 @torch.inference_mode()
 def nats_vs_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
-    prefix_ids = prompt.build_frame(vocabulary, family.properties, InfillRequest("", ())).leading_ids
-    prefix_ids = prefix_ids or prompt.encode_prefix(vocabulary, family.properties, "", 1)
+    prefix_ids = prompt.build_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
+    prefix_ids = prefix_ids or prompt.encode_prefix(vocabulary, family.infill_config, "", 1)
     code = vocabulary.encode(_CODE)
-    with closing(family.open(())) as context:
+    with closing(family.open_prefix(())) as context:
         for _ in context.prefill():
             pass
         (logprobs,) = context.log_probabilities([[*prefix_ids, *code]])
@@ -65,7 +65,7 @@ class LoadedModel:
     """A model of any family, its tokens as text, and the tokens its canvases may hold."""
 
     family: ModelAdapter
-    properties: InfillConfig
+    infill_config: InfillConfig
     traits: ModelTraits
     """The family's abilities that are in use."""
     vocabulary: Vocabulary
@@ -76,12 +76,12 @@ class LoadedModel:
     @classmethod
     def from_adapter(cls, family: ModelAdapter) -> "LoadedModel":
         """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
-        stated = family.properties
+        stated = family.infill_config
         control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
         ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
-        constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
-        model = cls(family, family.properties, family.traits, vocabulary, constraints)
+        constraints = Constraints(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
+        model = cls(family, family.infill_config, family.traits, vocabulary, constraints)
         if not family.traits.can_score or nats_vs_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
@@ -95,4 +95,4 @@ class LoadedModel:
     @property
     def fills_canvas(self) -> bool:
         """Whether canvases as wide as the checkpoint was trained on take no more time than narrow ones."""
-        return self.traits.free_rows >= self.properties.canvas_tokens
+        return self.traits.free_rows >= self.infill_config.canvas_tokens

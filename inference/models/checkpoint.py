@@ -36,7 +36,7 @@ class Checkpoint:
     name: str
     folder: Path
     config: dict[str, Any]
-    properties: InfillConfig
+    infill_config: InfillConfig
     gguf: GgufFile | None = None
 
     @property
@@ -77,7 +77,7 @@ class Checkpoint:
             named = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
         stated = [(self.source, key, value) for key, value in named.items()]
         keys = (key for key in InfillConfig.__struct_fields__ if key.endswith("_token_id"))
-        stated += [(own if own.exists() else self.source, key, getattr(self.properties, key)) for key in keys]
+        stated += [(own if own.exists() else self.source, key, getattr(self.infill_config, key)) for key in keys]
         for file, key, value in stated:
             for token in value if isinstance(value, list) else [value]:
                 is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
@@ -108,11 +108,11 @@ class Checkpoint:
         return text if isinstance(text, dict) else self.config
 
 
-DefaultProperties = Callable[[Path, dict[str, Any]], InfillConfig]
+DefaultInfillConfig = Callable[[Path, dict[str, Any]], InfillConfig]
 """Maps a checkpoint's folder and config.json to the family's assumptions in the absence of `infill.json`."""
 
 
-def find_checkpoint(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
+def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> Checkpoint:
     """The checkpoint called `model`: a name of the catalogue, a folder, a GGUF file, or a hub id. Downloads nothing.
 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
@@ -139,13 +139,13 @@ def find_checkpoint(model: str, families: Mapping[str, DefaultProperties]) -> Ch
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
     if not any(folder.glob("*.safetensors")):
         raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
-    properties = stated_properties(folder)
-    if properties is None:  # what the family assumes, unless the catalogue knows better
+    infill_config = read_infill_config(folder)
+    if infill_config is None:  # what the family assumes, unless the catalogue knows better
         record = model_store.read_record(folder)
-        entry = catalogue.find(record.repo if record else model)
+        entry = catalogue.find_entry(record.repo if record else model)
         assumed = msgspec.to_builtins(families[kind](folder, config))
-        properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, InfillConfig)
-    return Checkpoint(model, folder, config, properties)
+        infill_config = msgspec.convert({**assumed, **(entry.infill if entry else {})}, InfillConfig)
+    return Checkpoint(model, folder, config, infill_config)
 
 
 def _gguf_in(path: Path) -> Path | None:
@@ -169,12 +169,12 @@ def folder_of(model: str) -> Path:
     if not catalogue.names_no_folder(model) and (folder.is_dir() or is_gguf):
         return folder.resolve()
     try:
-        if not catalogue.find(model) and not catalogue.is_hub_id(model):
+        if not catalogue.find_entry(model) and not catalogue.is_hub_id(model):
             raise ModelError(
                 f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, a "
                 f"{header.SUFFIX} file, or a hub id like owner/name"
             )
-        return model_store.require(model)
+        return model_store.require_model(model)
     except ModelError as error:
         if catalogue.names_no_folder(model) and (folder.is_dir() or (is_gguf and folder.exists())):
             what = "file" if is_gguf else "folder"
@@ -182,10 +182,10 @@ def folder_of(model: str) -> Path:
         raise
 
 
-def stated_properties(folder: Path) -> InfillConfig | None:
+def read_infill_config(folder: Path) -> InfillConfig | None:
     """The content of `infill.json`; None if there is none. Raises ModelError."""
     file = folder / "infill.json"
     try:
-        return checkpoint_files.converted(file, checkpoint_files.read_json(file), InfillConfig)
+        return checkpoint_files.parse_struct(file, checkpoint_files.read_json(file), InfillConfig)
     except FileNotFoundError:
         return None

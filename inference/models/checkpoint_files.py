@@ -46,7 +46,7 @@ class StoredTensor(NamedTuple):
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[BinaryIO]:
+def open_regular(file: Path) -> Iterator[BinaryIO]:
     """A regular file, to read from. Raises FileNotFoundError, or ModelError if it is none or unreadable."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -64,7 +64,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 def read_file(file: Path, limit_bytes: int) -> bytes:
     """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
-    with opened(file) as stream:
+    with open_regular(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > limit_bytes:
             raise ModelError(f"{file} has {size} bytes, more than the {limit_bytes} that it may have")
@@ -83,15 +83,15 @@ def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]
     return value
 
 
-def read_as(file: Path, kind: type[_Kind], limit_bytes: int = JSON_LIMIT_BYTES) -> _Kind:
+def read_struct(file: Path, kind: type[_Kind], limit_bytes: int = JSON_LIMIT_BYTES) -> _Kind:
     """The JSON object in a file as a struct; a missing file counts as an empty object. Raises ModelError."""
     try:
-        return converted(file, read_json(file, limit_bytes), kind)
+        return parse_struct(file, read_json(file, limit_bytes), kind)
     except FileNotFoundError:
-        return converted(file, {}, kind)
+        return parse_struct(file, {}, kind)
 
 
-def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
+def parse_struct(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     """The content of a file as a struct. Raises ModelError if a value makes no sense: "FILE: a.b: Expected `int`"."""
     try:
         return msgspec.convert(content, kind, str_keys=True)
@@ -102,7 +102,7 @@ def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kin
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """For the checks of a struct that `converted` makes. Raises ValueError."""
+    """For the checks of a struct that `parse_struct` makes. Raises ValueError."""
     if not holds:
         raise ValueError(otherwise)
 
@@ -140,7 +140,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         if not (folder / INDEX).exists():
             raise ModelError(f"{folder}: neither model.safetensors nor {INDEX} is there; download the checkpoint again")
         files = []
-        for name in dict.fromkeys(read_as(folder / INDEX, _Index, INDEX_LIMIT_BYTES).weight_map.values()):
+        for name in dict.fromkeys(read_struct(folder / INDEX, _Index, INDEX_LIMIT_BYTES).weight_map.values()):
             if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
                 raise ModelError(
                     f"{folder / INDEX}: weight_map: {name[:200]!r} is not a *.safetensors file of this folder"

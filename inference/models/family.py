@@ -57,7 +57,7 @@ class ModelAdapter(Protocol):
     """One loaded model. Not thread-safe: one thread drives it and all its contexts."""
 
     name: str
-    properties: InfillConfig
+    infill_config: InfillConfig
     traits: ModelTraits
     tokenizer: "Tokenizer"
     """The checkpoint's own, byte-level or with byte fallback."""
@@ -66,7 +66,7 @@ class ModelAdapter(Protocol):
     dtype: str
     """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
 
-    def open(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
+    def open_prefix(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
     def prefill_when_idle(self, ids: Sequence[int]) -> None:
@@ -103,8 +103,8 @@ class FimAdapter(ModelAdapter, Protocol):
     Text that spells a control token stays text: only the family itself puts control tokens into a prompt.
     """
 
-    def open(self, prefix_ids: Sequence[int]) -> "FimPrefixHandle":
-        """As `ModelAdapter.open`."""
+    def open_prefix(self, prefix_ids: Sequence[int]) -> "FimPrefixHandle":
+        """As `ModelAdapter.open_prefix`."""
 
     stop_ids: frozenset[int]
     """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
@@ -126,7 +126,7 @@ class FimAdapter(ModelAdapter, Protocol):
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        """How many tokens of this prefix are cached, so that `open` need not read them."""
+        """How many tokens of this prefix are cached, so that `open_prefix` need not read them."""
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         """The tokens cached after this whole prefix, which the model wrote there last; empty if there are none."""

@@ -41,12 +41,12 @@ class DamagedError(Exception):
     """The transferred file is not the one the hub promised. str() names the file."""
 
 
-class OddAnswerError(Exception):
+class HubReplyError(Exception):
     """The hub's answer makes no sense. str() says why."""
 
 
-def look_up(repo: str) -> PullRecord:
-    """The hub's newest files. Raises OddAnswerError, OSError or the client's errors."""
+def fetch_record(repo: str) -> PullRecord:
+    """The hub's newest files. Raises HubReplyError, OSError or the client's errors."""
     info = HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
@@ -60,7 +60,7 @@ def look_up(repo: str) -> PullRecord:
     unwanted = (".json", "merges.txt") if is_lone else ".gguf"  # a lone GGUF file describes itself
     files = {name: file for name, file in files.items() if not name.endswith(unwanted)}
     if not re.search(REVISION, str(info.sha or "")):
-        raise OddAnswerError("it names no revision")
+        raise HubReplyError("it names no revision")
     return PullRecord(repo, str(info.sha), str(licence or "not stated"), files)
 
 
@@ -69,14 +69,14 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
         return msgspec.convert({"size": size, "digest": digest}, FileRecord)
     except msgspec.ValidationError:
         says = f"it says that {name} has {str(size)[:12]!a} bytes and the hash {str(digest)[:12]!a}"
-        raise OddAnswerError(says) from None
+        raise HubReplyError(says) from None
 
 
 def fetch(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
     """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
     file = record.files[name]
     part = folder / (name + PART)
-    with opened(part) as stream:
+    with open_part(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)
         tries = 0
@@ -103,7 +103,7 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
     part.replace(target)
 
 
-def opened(part: Path) -> BinaryIO:
+def open_part(part: Path) -> BinaryIO:
     """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
     with suppress(FileNotFoundError):
         status = part.lstat()
@@ -124,7 +124,7 @@ def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
             if (sent := response.headers.get("Content-Length", "")) not in ("", str(record.files[name].size)):
-                raise OddAnswerError(f"the answer has {sent[:20]} bytes and is another file than {name}")
+                raise HubReplyError(f"the answer has {sent[:20]} bytes and is another file than {name}")
             _empty(stream)  # a mirror that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)

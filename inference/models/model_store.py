@@ -69,7 +69,7 @@ def pull_target(model: str) -> PullTarget:
     """The same for a model of the catalogue, or for a hub id such as owner/name."""
     from huggingface_hub import constants  # where the user's other models are, too
 
-    entry = catalogue.find(model)
+    entry = catalogue.find_entry(model)
     name, repo = (entry.name, entry.repo) if entry else (model, model)
     pinned = None
     if entry and entry.file:
@@ -111,7 +111,7 @@ def edit_models(kind: str = "auto") -> list[CatalogueEntry]:
     return [entry for entry in kinds if is_pulled(entry)]
 
 
-def require(model: str) -> Path:
+def require_model(model: str) -> Path:
     """The same. Raises ModelError, which says how to get it."""
     if path := find_model(model):
         return path

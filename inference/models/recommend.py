@@ -57,7 +57,7 @@ class Machine:
     four_bit: bool
     apple: bool = False
     mlx: bool = False
-    times: Callable[[float, float], precision.Times] | None = None
+    times: Callable[[float, float], precision.PredictedTimes] | None = None
     """Predicts how long a processor takes with so many weights, and so many of them in the layers."""
 
     @property
@@ -68,7 +68,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Fit:
+class MachineFit:
     """How a model fares: its dtype ("" for none), its memory in each, and a sentence for both."""
 
     verdict: Verdict
@@ -77,16 +77,16 @@ class Fit:
     words: str
 
 
-def this_machine(device: str | None) -> Machine:
+def examine_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
     if device == mlx_machine.DEVICE:
-        mlx_machine.require()
+        mlx_machine.require_mlx()
     chosen = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
     able = {
-        "diffusion_gemma": devices.candidates(chosen, None),
-        "masked": precision.for_many_rows(chosen, None),
-        "fim": precision.candidates(chosen, None),
+        "diffusion_gemma": devices.candidate_dtypes(chosen, None),
+        "masked": precision.formats_for_many_rows(chosen, None),
+        "fim": precision.candidate_formats(chosen, None),
     }
     return Machine(
         str(chosen),
@@ -96,22 +96,26 @@ def this_machine(device: str | None) -> Machine:
         devices.has_bitsandbytes(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
-        partial(precision.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,
+        partial(precision.predict_times, reads_bytes_per_s=devices.reads_bytes_per_s())
+        if chosen.type == "cpu"
+        else None,
     )
 
 
-def judge(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> Fit:
+def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
     dtypes = (f"{int(entry.stored_bits)}bit",) if entry.family == "mlx" else machine.dtypes[entry.family]
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
     if entry.family == "mlx" and not machine.apple:
-        return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
+        return MachineFit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
         has = f"{_size(machine.free_bytes)} free" if beside_others else _size(machine.total_bytes)
-        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[dtype])} in {dtype}; {machine.device} has {has}")
+        return MachineFit(
+            Verdict.MEMORY, "", needs, f"needs {_size(needs[dtype])} in {dtype}; {machine.device} has {has}"
+        )
     words = f"runs here in {dtype}"
     time = None
     if entry.family == "fim" and machine.times:
@@ -119,19 +123,19 @@ def judge(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = Fals
     if entry.edits and time is not None:
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
-            return Fit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
-        return Fit(Verdict.RUNS, dtype, needs, words)
+            return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
+        return MachineFit(Verdict.RUNS, dtype, needs, words)
     fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
-        return Fit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
+        return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
     if package := _package(entry, dtype, machine):
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.command_line(package)}")
+        return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.command_line(package)}")
     if time is not None:
         words += f", ghost text in about {time.new_place_s:.1f} s"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
-            return Fit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with")
+            return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with")
     room = needs[dtype] - machine.free_bytes
-    return Fit(Verdict.RUNS, dtype, needs, f"{words}, once {_size(room)} more are free" if room > 0 else words)
+    return MachineFit(Verdict.RUNS, dtype, needs, f"{words}, once {_size(room)} more are free" if room > 0 else words)
 
 
 def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
@@ -141,14 +145,14 @@ def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
     return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 
-def recommended(machine: Machine) -> CatalogueEntry:
+def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
     """The model for a new user of this machine: the best of those that run on it under a free licence."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
-    able = [entry for entry in free if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
-    return best(able) if able else catalogue.entry_named(catalogue.EMBEDDED)
+    able = [entry for entry in free if judge_fit(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
+    return best_entry(able) if able else catalogue.entry_named(catalogue.EMBEDDED)
 
 
-def best(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
+def best_entry(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
     """The largest model that was tried and has a score, or a smaller one of its family has; otherwise the largest.
 
     Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
@@ -173,31 +177,31 @@ class AutoChoice(NamedTuple):
     better: str = ""
 
 
-def choose(device: str | None, *, edits: str | None = None) -> AutoChoice:
+def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoChoice:
     """What the model `auto` is on this machine, if the user names at most a device. With `edits`: the edit model of
     that kind, or of any (`auto`). Raises ModelError.
     """
     if edits:
-        return edit_model_among(model_store.edit_models(edits), this_machine(device))
+        return choose_edit_model(model_store.edit_models(edits), examine_machine(device))
     pulled = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pull_problem(entry))]
-    choice = among(pulled, this_machine(device))
+    choice = choose_fill_model(pulled, examine_machine(device))
     return choice._replace(why="; ".join([*([choice.why] if pulled or not troubles else []), *troubles]))
 
 
-def among(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
+def choose_fill_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled model that keeps up with typing, otherwise the fastest of the others, otherwise the embedded."""
-    advised = recommended(machine)
-    better = advised.name if advised.repo and judge(advised, machine).verdict is Verdict.RUNS else ""
+    advised = recommend_for_new_user(machine)
+    better = advised.name if advised.repo and judge_fit(advised, machine).verdict is Verdict.RUNS else ""
     if not pulled:
         return AutoChoice(EMBEDDED, "no other model is on this machine", better)
-    fits = {entry.name: judge(entry, machine) for entry in pulled}
+    fits = {entry.name: judge_fit(entry, machine) for entry in pulled}
     fast = [entry for entry in pulled if fits[entry.name].verdict is Verdict.RUNS]
     slow = [entry for entry in pulled if fits[entry.name].verdict is Verdict.SLOW]
     if not fast and not slow:
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
         return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}", better)
-    chosen = best(fast) if fast else min(slow, key=lambda entry: entry.parameters)
+    chosen = best_entry(fast) if fast else min(slow, key=lambda entry: entry.parameters)
     why = [f"the best of what was pulled: {fits[chosen.name].words}"]
     if not fast and advised.repo:
         why.append(f"a smaller model: infill-ls models pull {advised.name}")
@@ -205,9 +209,9 @@ def among(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     return AutoChoice(chosen.name, "; ".join(why))
 
 
-def edit_model_among(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
+def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled edit model that fits into what other models leave free, and keeps up. Raises ModelError."""
-    fits = {entry.name: judge(entry, machine, beside_others=True) for entry in pulled}
+    fits = {entry.name: judge_fit(entry, machine, beside_others=True) for entry in pulled}
     chosen = next((name for name, fit in fits.items() if fit.verdict is Verdict.RUNS), None)
     if chosen is None:
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
@@ -215,9 +219,9 @@ def edit_model_among(pulled: Sequence[CatalogueEntry], machine: Machine) -> Auto
     return AutoChoice(chosen, f"the best of what was pulled: {fits[chosen].words}")
 
 
-def steps_to(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
+def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
-    package = _package(entry, judge(entry, machine).dtype, machine)
+    package = _package(entry, judge_fit(entry, machine).dtype, machine)
     return ([package] if package else []) + (
         [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )

@@ -16,7 +16,7 @@ from inference.models.mlx.machine import DEVICE as MLX
 class ModelFamily(Protocol):
     """What a family's package offers. Importing it must not import torch: that takes seconds."""
 
-    def default_properties(self, folder: Path, config: dict[str, Any]) -> InfillConfig:
+    def default_infill_config(self, folder: Path, config: dict[str, Any]) -> InfillConfig:
         """The settings of a checkpoint of this family without `infill.json`. Raises ModelError."""
 
     def check(self, checkpoint: Checkpoint) -> None:
@@ -44,25 +44,25 @@ _ON_MLX = "diffusion_gemma"
 """The `model_type` that runs on the device `mlx`, too."""
 
 
-def find(model: str) -> Checkpoint:
+def open_checkpoint(model: str) -> Checkpoint:
     """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
-    checkpoint = find_checkpoint(model, {name: partial(_default_properties, name) for name in _FAMILIES})
+    checkpoint = find_checkpoint(model, {name: partial(_default_infill_config, name) for name in _FAMILIES})
     _family(checkpoint).check(checkpoint)
     checkpoint.check_token_ids()
     return checkpoint
 
 
-def _default_properties(model_type: str, folder: Path, config: dict[str, Any]) -> InfillConfig:
+def _default_infill_config(model_type: str, folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
     if model_type in _CAUSAL and tokenizer_files.named_tokens(folder, config).mask is None:
         module = _CAUSAL[model_type]
-    return module.default_properties(folder, config)
+    return module.default_infill_config(folder, config)
 
 
 def _family(checkpoint: Checkpoint) -> ModelFamily:
     """The family that runs a checkpoint on a device of torch."""
-    is_causal = checkpoint.model_type in _CAUSAL and checkpoint.properties.corruption != NoiseKind.MASK
+    is_causal = checkpoint.model_type in _CAUSAL and checkpoint.infill_config.corruption != NoiseKind.MASK
     return (_CAUSAL if is_causal else _FAMILIES)[checkpoint.model_type]
 
 
@@ -73,7 +73,7 @@ def _runs_on_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
     return checkpoint.model_type == _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(checkpoint)))
 
 
-def load(
+def load_model(
     model: str = EMBEDDED,
     *,
     device: str | None = None,
@@ -82,7 +82,7 @@ def load(
 ) -> ModelAdapter:
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
-    checkpoint = find(model)
+    checkpoint = open_checkpoint(model)
     if _runs_on_mlx(checkpoint, device):
         family = mlx.load(checkpoint, dtype, on_progress)
     else:

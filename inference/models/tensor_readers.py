@@ -115,7 +115,7 @@ class StoredRows:
         return _plain(b"".join(raw), self._tensor)
 
 
-def opened(checkpoint: Checkpoint) -> TensorReader:
+def open_tensors(checkpoint: Checkpoint) -> TensorReader:
     return GgufReader(checkpoint.name, checkpoint.gguf) if checkpoint.gguf else SafetensorsReader(checkpoint)
 
 

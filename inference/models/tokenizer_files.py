@@ -110,7 +110,7 @@ def _from_words(folder: Path) -> Tokenizer:
 
 
 def _settings(folder: Path) -> _Settings:
-    return checkpoint_files.read_as(folder / "tokenizer_config.json", _Settings)
+    return checkpoint_files.read_struct(folder / "tokenizer_config.json", _Settings)
 
 
 def _added(folder: Path) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _added(folder: Path) -> dict[str, int]:
     Leaves out an entry that makes no sense. Raises ModelError if a file cannot be read.
     """
     file = folder / "tokenizer.json"
-    listed = checkpoint_files.read_as(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
+    listed = checkpoint_files.read_struct(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
     stated = [(token.get("id"), token) for token in listed if isinstance(token, dict)]
     ids: dict[str, int] = {}
     for entry in (*stated, *_settings(folder).added_tokens_decoder.items()):

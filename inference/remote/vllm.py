@@ -175,13 +175,13 @@ class ServedDiffusionModel:
 
     name: str
     vocabulary: Vocabulary
-    properties: InfillConfig
+    infill_config: InfillConfig
 
     def allows_token(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed_ids is not None:
             return hole.may_begin(token)
-        if not self.properties.first_text_token_id <= token < len(self.vocabulary):
+        if not self.infill_config.first_text_token_id <= token < len(self.vocabulary):
             return False
         value = self.vocabulary.bytes_of([token])  # none of a special token
         return bool(value) and not (hole.single_line and value.startswith(LINE_BREAKS))
@@ -196,7 +196,7 @@ class VllmRun(RemoteRun):
         self._model = model
         self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
         """Seeded, because vLLM takes no seed: so the first step is repeatable."""
-        self._effort = SearchBudget.from_request(self.request, model.properties)
+        self._effort = SearchBudget.from_request(self.request, model.infill_config)
         self._plan: CanvasPlan
         self._is_first = True
         """Whether nothing of it was read yet."""
@@ -205,7 +205,9 @@ class VllmRun(RemoteRun):
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """The candidates, best first. Plans in threads, because the text may be long."""
-        planner = await asyncio.to_thread(CanvasPlanner, self._model.vocabulary, self._model.properties, self.request)
+        planner = await asyncio.to_thread(
+            CanvasPlanner, self._model.vocabulary, self._model.infill_config, self.request
+        )
         for hole, text in self.job.newly_typed():
             planner.pin_start(hole, text)
         canvases = CanvasProgress(planner)
@@ -286,12 +288,12 @@ class VllmRun(RemoteRun):
 
     async def _denoise(self, sizes: Sequence[int]) -> None:
         """Has one canvas filled; keeps it unless a row got no token that may stand there."""
-        row = self._plan.compose(sizes).with_suffix_cut(self._model.properties.suffix_tokens)
+        row = self._plan.compose(sizes).with_suffix_cut(self._model.infill_config.suffix_tokens)
         ids = self._initial_rows(row)
         probs = [1.0] * len(ids)
         steps = 0
         if OPEN in ids:
-            steps = self._effort.max_steps or self._model.properties.sampler.max_steps
+            steps = self._effort.max_steps or self._model.infill_config.sampler.max_steps
             pinned = [row_index for row_index, id_ in enumerate(ids) if id_ != OPEN]
             seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN else id_ for id_ in ids]
             answer = await self._read_canvas(seed, pinned, steps=steps)
@@ -404,18 +406,18 @@ def load_tokenizer(
 ) -> ServedDiffusionModel:
     """The tokens and settings of a served model, from the folder or hub id `tokenizer`, or its own; or ModelError."""
     folder = _tokenizer_folder(served_model, tokenizer, url)
-    config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
-    width = checkpoint_files.converted(folder / "config.json", config, _Config).canvas_length or 256
+    config = checkpoint_files.read_struct(folder / "config.json", dict[str, Any])  # a tokenizer is enough
+    width = checkpoint_files.parse_struct(folder / "config.json", config, _Config).canvas_length or 256
     released = InfillConfig(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
-    properties = checkpoint.stated_properties(folder) or released
-    if properties.corruption == NoiseKind.MASK:
+    infill_config = checkpoint.read_infill_config(folder) or released
+    if infill_config.corruption == NoiseKind.MASK:
         raise ModelError(
             f"{url}: {served_model.id} knows only a mask token, and vLLM fills canvases with random tokens"
         )
-    properties = _within(properties, served_model, canvas_tokens, url)
-    vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, properties).tokenizer(), [])
+    infill_config = _within(infill_config, served_model, canvas_tokens, url)
+    vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, infill_config).tokenizer(), [])
     vocabulary.build_indexes()
-    return ServedDiffusionModel(served_model.id, vocabulary, properties)
+    return ServedDiffusionModel(served_model.id, vocabulary, infill_config)
 
 
 def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str) -> Path:
@@ -425,7 +427,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
     try:
         root = served_model.root or ""
         if catalogue.is_hub_id(root):
-            return model_store.require(root)
+            return model_store.require_model(root)
         if not (address.parse_server_url(url).is_local and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
         return checkpoint.folder_of(root)
@@ -436,20 +438,20 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
         ) from error
 
 
-def _within(properties: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
+def _within(infill_config: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
     """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
-    canvas = min(properties.canvas_tokens, canvas_tokens)
-    context = served_model.max_model_len or properties.max_prefix_tokens + canvas
+    canvas = min(infill_config.canvas_tokens, canvas_tokens)
+    context = served_model.max_model_len or infill_config.max_prefix_tokens + canvas
     if canvas < _MIN_CANVAS or context <= canvas:
         raise ModelError(
             f"{url}: {served_model.id} is served with a canvas of {canvas_tokens} tokens and {context} in all, "
             "which leaves no room; raise canvas_length in --diffusion-config, or --max-model-len"
         )
     return msgspec.structs.replace(
-        properties,
+        infill_config,
         canvas_tokens=canvas,
-        max_prefix_tokens=min(properties.max_prefix_tokens, context - canvas),
-        suffix_tokens=min(properties.suffix_tokens, canvas),
+        max_prefix_tokens=min(infill_config.max_prefix_tokens, context - canvas),
+        suffix_tokens=min(infill_config.suffix_tokens, canvas),
     )
 
 
@@ -470,7 +472,7 @@ class VllmBackend(ServerBackend):
         if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._probed_model = server_model
-        self.context_tokens = prompt.max_snippet_tokens(self._model.vocabulary, self._model.properties)
+        self.context_tokens = prompt.max_snippet_tokens(self._model.vocabulary, self._model.infill_config)
 
     def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return VllmRun(self, self._model, job).events()

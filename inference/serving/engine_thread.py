@@ -244,9 +244,11 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     log.info("engine imported after %.2f s", time.monotonic() - began)
     edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
-        registry.find(arguments.model)  # first of all it must be there
+        registry.open_checkpoint(arguments.model)  # first of all it must be there
         raise ModelError(edit_prompts.unknown(arguments.model))
-    family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
+    family = registry.load_model(
+        arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress
+    )
     engine = Engine(family, edits=edits)
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)
@@ -276,7 +278,7 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
             if arguments.model == AUTO:
                 from inference.models import recommend  # here and not above: it imports torch
 
-                choice = recommend.choose(arguments.device, edits=arguments.edits)
+                choice = recommend.choose_auto_model(arguments.device, edits=arguments.edits)
                 call_on_loop(service.on_model_chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
                 named = arguments.socket_for_model(choice.model)

@@ -37,9 +37,11 @@ def _catalogue(device: str | None) -> dict[str, Any]:
     from inference.models import discovery, model_store, recommend
     from inference.models.catalogue import ENTRIES
 
-    machine = recommend.this_machine(device)
+    machine = recommend.examine_machine(device)
     _tell("reading the models' headers")
-    downloads = discovery.found(on_file=lambda n, of: _tell(f"reading what other programs have: {n} of {of} files"))
+    downloads = discovery.discover_models(
+        on_file=lambda n, of: _tell(f"reading what other programs have: {n} of {of} files")
+    )
     models = [
         {
             "name": entry.name,
@@ -48,9 +50,9 @@ def _catalogue(device: str | None) -> dict[str, Any]:
             "licence": entry.licence,
             "edits": entry.edits,
             "download_bytes": int(entry.download_bytes),
-            **asdict(recommend.judge(entry, machine)),
+            **asdict(recommend.judge_fit(entry, machine)),
             "is_here": model_store.is_pulled(entry),
-            "steps": recommend.steps_to(entry, machine),
+            "steps": recommend.install_commands(entry, machine),
             **(asdict(entry.quality) if entry.quality else _NO_QUALITY),
         }
         for entry in ENTRIES
@@ -58,7 +60,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
     return {
         "found": [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in downloads],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
-        "recommended": recommend.recommended(machine).name,
+        "recommended": recommend.recommend_for_new_user(machine).name,
         "models": models,
     }
 

@@ -218,7 +218,10 @@ class WorkerService:
         from inference.models import recommend  # here and not above: it imports torch, as the model has
 
         try:
-            return recommend.choose(self._arguments.device, edits=self._arguments.edits).model != self._state.model
+            return (
+                recommend.choose_auto_model(self._arguments.device, edits=self._arguments.edits).model
+                != self._state.model
+            )
         except ModelError as error:
             log.warning("the model stays: %s", error)
             return False

@@ -25,7 +25,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, flag_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
-from lsp_server.diagnosis.workers import Finding, Grade, describe_loading, describe_status
+from lsp_server.diagnosis.workers import CheckGrade, CheckResult, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import names_of
 from lsp_server.fill.pipeline import FillBudget, fill
@@ -46,7 +46,7 @@ from lsp_server.worker.paths import paths_of
 
 EXIT_USAGE = 2
 _NAME_COLUMNS = 24
-_STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
+_STYLES = {CheckGrade.OK: "green", CheckGrade.WARN: "yellow", CheckGrade.FAIL: "bold red"}
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""
 _EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
@@ -69,27 +69,27 @@ def run(args: argparse.Namespace) -> int:
     if args.at and not args.file:
         print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
         return EXIT_USAGE
-    checks: list[Finding] = []
+    checks: list[CheckResult] = []
     for check in _examine(args, output.progress_printer(as_json=args.json)):
         checks.append(check)
         if not args.json:
             _show(check)
-    healthy = all(check.verdict is not Grade.FAIL for check in checks)
+    healthy = all(check.verdict is not CheckGrade.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))
     return 0 if healthy else 1
 
 
-def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
+def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
     configuration = Configuration(flag_settings(args), os.environ, names=names_of(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
-    yield Finding("infill-ls", Grade.OK, version("infill-ls"))
-    yield Finding("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
+    yield CheckResult("infill-ls", CheckGrade.OK, version("infill-ls"))
+    yield CheckResult("python", CheckGrade.OK, f"{platform.python_version()} at {sys.executable}")
     yield from _examine_worker(options, tell)
-    yield Finding("log", Grade.OK, str(paths_of(options).log))
+    yield CheckResult("log", CheckGrade.OK, str(paths_of(options).log))
     if settings.partner.url and not options.partner:
         yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield from _edit_model(settings, tell)
@@ -99,56 +99,58 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
         yield from examine_file(args.file, args.at, configuration, ask)
 
 
-def _edit_model(settings: Settings, tell: Tell) -> Iterator[Finding]:
+def _edit_model(settings: Settings, tell: Tell) -> Iterator[CheckResult]:
     if options := edit_model_options(settings):
         yield from _examine_worker(options, tell)
     elif settings.next_edit.model == AUTO:
         state = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
-        yield Finding("edit model", Grade.OK, f"{state} (see: infill-ls models)")
+        yield CheckResult("edit model", CheckGrade.OK, f"{state} (see: infill-ls models)")
 
 
-def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Finding]:
+def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]:
     """What the worker of `options` says once it has its model. `tell` receives what it is doing. Takes as long as
     loading, at most a minute.
     """
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
     if unusable := options_problem(options):
-        yield Finding.from_message(name, Grade.FAIL, unusable)
+        yield CheckResult.from_message(name, CheckGrade.FAIL, unusable)
         return
     if remote:
         yield from _destination(options, name)
     try:
         status, fills = asyncio.run(_load_and_fill(options, tell))
     except (WorkerError, TimeoutError) as failure:
-        grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
+        grade = CheckGrade.WARN if isinstance(failure, StillLoadingError) else CheckGrade.FAIL
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
-        yield Finding.from_message(name, grade, str(failure) or late)
+        yield CheckResult.from_message(name, grade, str(failure) or late)
         return
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
         advice = f"{better}{advice_on_downloads(other_programs_downloads(), status.device)}"
-    yield Finding(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
+    yield CheckResult(name, CheckGrade.WARN if status.note else CheckGrade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
-        yield Finding(
-            "device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU"
+        yield CheckResult(
+            "device", CheckGrade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU"
         )
     if fills:
         yield fills
 
 
-def _destination(options: WorkerOptions, name: str) -> Iterator[Finding]:
+def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
     """Where text goes, and whose token goes with it."""
     server = address.parse_server_url(options.model)
     goes = f"{name} text goes to".removeprefix("server ")
     if server.is_encrypted or server.is_local:
-        yield Finding(goes, Grade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}")
+        yield CheckResult(
+            goes, CheckGrade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}"
+        )
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
-        yield Finding(goes, Grade.WARN, risk, "use https, or a tunnel")
+        yield CheckResult(goes, CheckGrade.WARN, risk, "use https, or a tunnel")
     source = server_token.token_source(role=server_role(options)) if options.sends_token else ""
-    yield Finding(f"{name} token", Grade.OK, f"from {source}" if source else "none")
+    yield CheckResult(f"{name} token", CheckGrade.OK, f"from {source}" if source else "none")
 
 
 @asynccontextmanager
@@ -166,7 +168,7 @@ async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerCli
                 await worker.shut_down(if_unused=True)
 
 
-async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, Finding | None]:
+async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, CheckResult | None]:
     """What the worker says, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
     deadline = Deadline(_LIMIT_MS)
     async with _loaded(options, tell) as worker:
@@ -174,30 +176,30 @@ async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, Fi
         return status, await _fill(worker, deadline) if options.partner else None
 
 
-async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: Span) -> Finding:
+async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: Span) -> CheckResult:
     """What an automatic request for the hole shows, or why nothing."""
     try:
         async with _loaded(options, lambda _: None) as worker:
             budget = FillBudget.from_settings(settings, invoked=False)
             result = await fill(worker, snapshot, [hole], budget, marker=settings.marker)
     except (WorkerError, TimeoutError) as failure:
-        return Finding.from_message("suggestion", Grade.WARN, str(failure) or "the model did not answer")
+        return CheckResult.from_message("suggestion", CheckGrade.WARN, str(failure) or "the model did not answer")
     if result.candidates:
-        return Finding("suggestion", Grade.OK, repr(result.candidates[0].texts[0]))
-    return Finding("suggestion", Grade.WARN, f"none: {result.why_empty(budget)}")
+        return CheckResult("suggestion", CheckGrade.OK, repr(result.candidates[0].texts[0]))
+    return CheckResult("suggestion", CheckGrade.WARN, f"none: {result.why_empty(budget)}")
 
 
-async def _fill(worker: WorkerClient, deadline: Deadline) -> Finding:
+async def _fill(worker: WorkerClient, deadline: Deadline) -> CheckResult:
     began = time.monotonic()
     answer = await worker.request(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
     ms = (time.monotonic() - began) * 1000
     if not answer.candidates or not answer.candidates[0].texts[0]:
         advice = "check that the model knows code, or set partner.kind to prompt it differently"
-        return Finding("partner fills", Grade.WARN, "no fill for a function that lacks its result", advice)
-    return Finding("partner fills", Grade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
+        return CheckResult("partner fills", CheckGrade.WARN, "no fill for a function that lacks its result", advice)
+    return CheckResult("partner fills", CheckGrade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
 
 
-def _show(check: Finding) -> None:
+def _show(check: CheckResult) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(f"{check.verdict:4}", style=_STYLES[check.verdict], end="  ")
     console.print(f"{printable(check.name):{_NAME_COLUMNS}}  {printable(check.found)}")

@@ -14,7 +14,7 @@ from inference.messages import ChooseAgain
 from inference.terminal import printable, say
 from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
-from lsp_server.diagnosis.workers import size, survey
+from lsp_server.diagnosis.workers import format_bytes, survey_workers
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach
 
@@ -63,7 +63,7 @@ async def _tell_workers() -> None:
     """Has each running worker of `auto` choose again: if it then chooses another model, its editors move to that."""
     with suppress(WorkerError, NotListeningError, TimeoutError):
         async with asyncio.timeout(_WORKER_S):
-            for worker in (await survey(_NAME)).running:
+            for worker in (await survey_workers(_NAME)).running:
                 connection = await attach(worker.paths, _NAME)
                 connection.send(ChooseAgain())
                 connection.close()
@@ -102,7 +102,7 @@ def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
         use = download["problem"] or f'{"nextEdit.model" if download["edits"] else "model"} = "{setting_of(download)}"'
         style = "" if download["fills"] or download["edits"] else "dim"
         table.add_row(
-            *map(printable, (download["name"], download["program"], size(download["bytes_"]), use)), style=style
+            *map(printable, (download["name"], download["program"], format_bytes(download["bytes_"]), use)), style=style
         )
     return table
 
@@ -113,7 +113,7 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         model["name"],
         model["about"],
         model["licence"],
-        size(model["download_bytes"]) if model["download_bytes"] else "none",
+        format_bytes(model["download_bytes"]) if model["download_bytes"] else "none",
         ", ".join(f"{dtype} {max(needed / 1e9, 0.1):.1f}" for dtype, needed in model["needed_bytes"].items()),
         model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
         f"{model['percent']}{note} {model['protocol']} [{sources.index(model['source']) + 1}]"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from inference.remote.file_privacy import privacy_problem
 from inference.terminal import printable, say
-from lsp_server.diagnosis.workers import Survey, describe_status, survey, survey_as_json
+from lsp_server.diagnosis.workers import Survey, describe_status, survey_as_json, survey_workers
 from lsp_server.worker.paths import runtime_folder
 
 EXIT_SILENT = 1
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     if problem := privacy_problem(runtime_folder()):
         say(problem, "infill-ls status")
         return EXIT_SILENT
-    workers = asyncio.run(survey("infill-ls status"))
+    workers = asyncio.run(survey_workers("infill-ls status"))
     if args.json:
         print(json.dumps(survey_as_json(workers)))
     else:

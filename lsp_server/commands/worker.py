@@ -12,7 +12,7 @@ from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
-from lsp_server.worker.connect import command, require_folders
+from lsp_server.worker.connect import require_folders, worker_command
 from lsp_server.worker.paths import paths_of
 
 NAME = "infill-ls worker"
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_here(options: WorkerOptions) -> int:
     paths = paths_of(options)
     require_folders(paths)
-    arguments = [*command(paths, options), "--foreground"]
+    arguments = [*worker_command(paths, options), "--foreground"]
     if os.name != "nt":
         os.execv(arguments[0], arguments)  # noqa: S606 - signals and the exit status are then the worker's own
     return subprocess.run(arguments, check=False).returncode

@@ -37,7 +37,7 @@ def lines_of(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
-def chunks(text: str) -> tuple[CodeChunk, ...]:
+def split_chunks(text: str) -> tuple[CodeChunk, ...]:
     """Overlapping pieces of all of a text."""
     return tuple(chunk_lines(lines_of(text)))
 
@@ -57,7 +57,7 @@ def lines_around(text: str, line: int) -> str:
     return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 
-def ranked(lines: str, chunks: Sequence[tuple[str, CodeChunk]]) -> Iterator[tuple[str, CodeChunk]]:
+def rank_chunks(lines: str, chunks: Sequence[tuple[str, CodeChunk]]) -> Iterator[tuple[str, CodeChunk]]:
     """The pieces, each with its file's name, that share words with `lines`: likest first, and none overlaps another."""
     document_frequency = Counter(word for _, piece in chunks for word in piece.words)
     mean_length = sum(piece.words.total() for _, piece in chunks) / max(1, len(chunks))

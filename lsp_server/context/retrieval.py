@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from inference.messages import Snippet, Status
-from lsp_server.context.bm25 import CodeChunk, chunk_lines, chunks, lines_around, lines_of, ranked
+from lsp_server.context.bm25 import CodeChunk, chunk_lines, lines_around, lines_of, rank_chunks, split_chunks
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
@@ -164,7 +164,7 @@ def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Sn
     lines = lines_around(query.document.text, query.line)
     for group in _groups(query, imported):
         chunks = [(query.shown_path(path), piece) for path, file_chunks in group for piece in file_chunks]
-        for path, piece in ranked(lines, chunks):
+        for path, piece in rank_chunks(lines, chunks):
             yield Snippet(path, well_formed(piece.text))
 
 
@@ -186,7 +186,7 @@ def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
 
 
 def _chunked(buffers: Iterable[Buffer], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
-    return [(buffer.path, chunks(buffer.text)) for buffer in buffers if is_wanted(buffer.language_id)]
+    return [(buffer.path, split_chunks(buffer.text)) for buffer in buffers if is_wanted(buffer.language_id)]
 
 
 def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:

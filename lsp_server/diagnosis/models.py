@@ -13,7 +13,7 @@ import platformdirs
 from inference.install_hints import command_line
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
-from lsp_server.diagnosis.workers import size
+from lsp_server.diagnosis.workers import format_bytes
 from lsp_server.worker.paths import APP, configured_folder, run_child
 
 TOLD = "told-of-models"
@@ -65,7 +65,9 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     device = catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
-    source = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
+    source = (
+        "is downloaded" if best["is_here"] else f"{format_bytes(best['download_bytes'])}, licence: {best['licence']}"
+    )
     text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} {best['words']} ({source})."
     return {
         "text": text,
@@ -100,7 +102,10 @@ def advice_on_downloads(downloads: Iterable[dict[str, Any]], device: str) -> str
 
 def other_programs_downloads() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
-    return [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in discovery.found()]
+    return [
+        {**asdict(download), "fills": download.fills, "edits": download.edits}
+        for download in discovery.discover_models()
+    ]
 
 
 def is_first_time() -> bool:
@@ -120,7 +125,7 @@ def next_step(catalogue: dict[str, Any]) -> str:
     use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
     if not model["steps"]:
         return use
-    costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
+    costs = f" ({format_bytes(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
     more_advice = advice_on_downloads(catalogue["found"], catalogue["machine"]["device"])
     return f"run: {', then '.join(map(command_line, model['steps']))}{costs}; then {use}{more_advice}"
 
@@ -131,7 +136,7 @@ class NotPulledError(Exception):
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
     """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulledError."""
-    entry = catalogue.find(model)
+    entry = catalogue.find_entry(model)
     if not entry or not entry.repo:
         raise NotPulledError(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")
     if entry.licence.lower() not in catalogue.FREE:

@@ -12,7 +12,7 @@ from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, paths_of_socket, socket_folders, worker_processes
 
 
-class Grade(StrEnum):
+class CheckGrade(StrEnum):
     """The result of a check. Only `fail` keeps infill-ls from working."""
 
     OK = "ok"
@@ -21,16 +21,16 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The subject of a check, the finding, and the remedy if something is wrong."""
 
     name: str
-    verdict: Grade
+    verdict: CheckGrade
     found: str
     advice: str = ""
 
     @classmethod
-    def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Finding":
+    def from_message(cls, name: str, verdict: CheckGrade, message: str, otherwise: str = "") -> "CheckResult":
         """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
         finding, _, advice = message.partition("; ")
         return cls(name, verdict, finding, advice or otherwise)
@@ -53,7 +53,7 @@ class Survey:
     silent: tuple[WorkerUnresponsiveError, ...]
 
 
-async def survey(name: str) -> Survey:
+async def survey_workers(name: str) -> Survey:
     folders = socket_folders()
     sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
@@ -97,18 +97,18 @@ def _files(paths: WorkerPaths) -> dict[str, object]:
 
 def describe_status(status: Status) -> str:
     is_slow = status.step_s >= _LONG_STEP_S
-    answers = status.server_up_s and f", which has answered for {duration(status.server_up_s)}"
+    answers = status.server_up_s and f", which has answered for {format_duration(status.server_up_s)}"
     fails = status.server_problem and f", which fails: {status.server_problem}"
     parts: list[object] = [
         f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip(),
         f"{status.progress:.0%} {status.detail}" if status.state == "loading" and status.detail else status.detail,
         f"process {status.pid}",
-        f"up {duration(status.uptime_s)}",
-        size(status.memory_bytes),
-        status.device_memory_bytes and f"{size(status.device_memory_bytes)} on the device",
+        f"up {format_duration(status.uptime_s)}",
+        format_bytes(status.memory_bytes),
+        status.device_memory_bytes and f"{format_bytes(status.device_memory_bytes)} on the device",
         status.token_ms and f"{status.token_ms:.0f} ms a token",
         status.prompt_token_ms and f"{status.prompt_token_ms:.1f} ms a token of a prompt",
-        is_slow and f"{duration(status.step_s)} in one step",
+        is_slow and f"{format_duration(status.step_s)} in one step",
         (asked_as := status.partner or status.edits) and f"asked as {asked_as}",
         status.server and f"text goes to {status.server}{fails or answers or ''}",
         status.choice and f"chosen as {status.choice}",
@@ -125,7 +125,7 @@ def describe_loading(status: Status) -> str:
     return f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else ""
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A human-readable duration: `45 s`, `12 min`, `3 h 20 min`."""
     minutes, hours = int(seconds // 60), int(seconds // 3600)
     if minutes < 1:
@@ -133,6 +133,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if hours < 1 else f"{hours} h {minutes % 60} min"
 
 
-def size(count_bytes: float) -> str:
+def format_bytes(count_bytes: float) -> str:
     """An amount of memory: `418 MB`, `51.2 GB`."""
     return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"

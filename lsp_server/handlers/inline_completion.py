@@ -48,7 +48,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         wants_empty=capabilities.is_neovim,
     )
 
-    def listed(suggestions: ShownSuggestions) -> InlineCompletionList:
+    def build_list(suggestions: ShownSuggestions) -> InlineCompletionList:
         text = document.text
         offset = request.cursor.offset
         line_parts = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
@@ -56,7 +56,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
         return InlineCompletionList(items=items)
 
-    request.reply = listed
+    request.reply = build_list
     return session.feature(InlineService).complete(document.uri, request)
 
 
@@ -86,7 +86,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     )
     version = document.version
 
-    def listed(suggestions: ShownSuggestions) -> CompletionList:
+    def build_list(suggestions: ShownSuggestions) -> CompletionList:
         """Always incomplete: each typed character may bring other suggestions."""
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
@@ -97,7 +97,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
-    request.reply = listed
+    request.reply = build_list
     service = session.feature(ListService if session.client_capabilities.inline_completion else InlineService)
     return service.complete(document.uri, request)
 

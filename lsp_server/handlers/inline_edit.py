@@ -11,8 +11,8 @@ from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
 
-METHOD = "textDocument/copilotInlineEdit"
-DID_SHOW = "textDocument/didShowInlineEdit"
+INLINE_EDIT = "textDocument/copilotInlineEdit"
+DID_SHOW_INLINE_EDIT = "textDocument/didShowInlineEdit"
 
 
 class InlineEditParams(Struct, frozen=True, rename="camel"):
@@ -20,7 +20,7 @@ class InlineEditParams(Struct, frozen=True, rename="camel"):
     position: RawPosition
 
 
-NONE: dict[str, Any] = {"edits": []}
+NO_EDITS: dict[str, Any] = {"edits": []}
 """No edit follows."""
 
 
@@ -28,12 +28,12 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
     uri = document.uri
     version = params.text_document.version
     if version not in (None, document.version):
-        return NONE
+        return NO_EDITS
     encoding = session.client_capabilities.encoding
     cursor = offset_of(document.lines, params.position, encoding)
     offer = await session.feature(NextEditService).next_offer(document, cursor)
     if offer is None or (now := session.documents.get(uri)) is None:
-        return NONE
+        return NO_EDITS
     edit = {
         "text": offer.edit.text,
         "range": range_of(now.lines, offer.edit.start, offer.edit.end, encoding),

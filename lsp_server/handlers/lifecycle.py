@@ -14,13 +14,13 @@ from lsp_server.lsp.capabilities import parse_client_capabilities, server_capabi
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol, ReplyError
 from lsp_server.session import Session
 
-SECTIONS = ("infill-ls", "infill")
+SETTINGS_SECTIONS = ("infill-ls", "infill")
 """The sections of an editor's settings that may hold ours; the first one present counts."""
 
 
 async def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> None:
     if isinstance(params.settings, Mapping):
-        section = next((section for section in SECTIONS if section in params.settings), None)
+        section = next((section for section in SETTINGS_SECTIONS if section in params.settings), None)
         if section is not None:
             session.configuration.take_sent(params.settings[section])
             session.show_problems()
@@ -34,12 +34,16 @@ async def request_settings(session: Session) -> None:
     if not session.client_capabilities.configuration:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
-    items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
+    items = [
+        types.ConfigurationItem(scope_uri=folder, section=section)
+        for folder in folders
+        for section in SETTINGS_SECTIONS
+    ]
     replies = await session.editor.configuration(items)
     if replies is None:
         return
     for index, folder in enumerate(folders):
-        folder_replies = replies[index * len(SECTIONS) : (index + 1) * len(SECTIONS)]
+        folder_replies = replies[index * len(SETTINGS_SECTIONS) : (index + 1) * len(SETTINGS_SECTIONS)]
         raw = next((answer for answer in folder_replies if answer is not None), None)
         if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
             session.configuration.take_sent(raw, folder)
@@ -53,7 +57,7 @@ async def did_change_workspace_folders(session: Session, params: types.DidChange
     await request_settings(session)
 
 
-LIMIT_S = 2.0
+SHUTDOWN_S = 2.0
 log = logging.getLogger(__name__)
 
 
@@ -93,7 +97,7 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:
     """Answer every request that still runs, keep nothing, and leave the worker to others."""
-    await protocol.drain(LIMIT_S)
+    await protocol.drain(SHUTDOWN_S)
     await leave(session)
 
 
@@ -102,8 +106,8 @@ async def leave(session: Session) -> None:
     session.close()
     await session.events.ended()
     try:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(SHUTDOWN_S):
             connections = (session.worker, session.partner, session.edit_model)
             await asyncio.gather(*(connection.close() for connection in connections if connection is not None))
     except TimeoutError:
-        log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)
+        log.warning("a worker did not let go in %g s; left it as it is", SHUTDOWN_S)

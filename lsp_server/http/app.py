@@ -40,11 +40,11 @@ from lsp_server.http.schemas import (
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
     StreamedText,
-    budget_of,
+    build_document,
     decode_request,
-    document_of,
+    fill_budget,
     fim_input_of,
-    hole_of,
+    find_hole,
 )
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerError
@@ -231,11 +231,11 @@ class Endpoint:
         self, params: CompletionRequest, fim_input: FimInput, client: str
     ) -> AsyncGenerator[str | Completion, None]:
         """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""
-        snapshot = await asyncio.to_thread(document_of(fim_input).snapshot)
+        snapshot = await asyncio.to_thread(build_document(fim_input).snapshot)
         status = self._client.last_status
         streams = status is not None and status.token_ms > 0
-        budget = budget_of(params, self._settings, client)
-        span = hole_of(params, fim_input, snapshot)
+        budget = fill_budget(params, self._settings, client)
+        span = find_hole(params, fim_input, snapshot)
         reader = DraftReader(snapshot, [span])
         text = StreamedText(params.stops)
         tokens = 0

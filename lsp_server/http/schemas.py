@@ -307,13 +307,13 @@ def fim_input_of(request: CompletionRequest, settings: Settings) -> FimInput:
     return replace(fim_input, context=context)
 
 
-def document_of(fim_input: FimInput) -> Document:
+def build_document(fim_input: FimInput) -> Document:
     """The text as an editor would have it open; of no language, and thus without a tree, if the file has no name."""
     uri = f"file:///{quote(fim_input.path.lstrip('/'))}" if fim_input.path else ""
     return Document(uri, language_id_of_path(fim_input.path), 0, fim_input.prefix + fim_input.suffix)
 
 
-def hole_of(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> Span:
+def find_hole(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> Span:
     """The hole in the document: the lines that the request allows, or one where code follows on the line. Plugins leave
     out the indentation of a blank line.
     """
@@ -324,7 +324,7 @@ def hole_of(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot)
     return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, indent, single_line=single_line)
 
 
-def budget_of(request: CompletionRequest, settings: Settings, client: str) -> FillBudget:
+def fill_budget(request: CompletionRequest, settings: Settings, client: str) -> FillBudget:
     """What ghost text may cost that `client` asks for, and the request's limit of tokens."""
     requested = request.wanted_tokens
     max_tokens = min(requested, MAX_TOKENS) if requested and requested > 0 else 0

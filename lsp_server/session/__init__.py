@@ -16,7 +16,7 @@ from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, othe
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import file_name, names_of, path_as_given, possible_paths
-from lsp_server.features import AllFeatures, Feature
+from lsp_server.features import Feature, FeatureRegistry
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
@@ -53,7 +53,7 @@ class Session:
         self.partner: PartnerConnection | None = None
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
-        self.events = AllFeatures()
+        self.events = FeatureRegistry()
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._file_system = BlockingIo()

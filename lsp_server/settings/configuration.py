@@ -18,7 +18,7 @@ from typing import Any
 
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import comparable_path, names_of
-from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
+from lsp_server.settings.layers import Layer, Origin, environment_layers, merge_layers
 from lsp_server.settings.privacy import is_secret, matches, secret_reason
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_id_of_path, resolve_language_id
@@ -298,7 +298,7 @@ class Configuration:
 
     @property
     def _user_settings(self) -> Settings:
-        return resolve([self._options, *self._environment, self._flags])[0]
+        return merge_layers([self._options, *self._environment, self._flags])[0]
 
     def _merged_at(self, path: PurePath) -> tuple[Settings, list[str]]:
         """The settings at a path and their problems. Cached, because every keystroke asks."""
@@ -310,7 +310,7 @@ class Configuration:
             files = [file.layer for parent in folders if (file := self._files.get(parent)) and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
-            merged[path.parent] = resolve(layers, self._started)
+            merged[path.parent] = merge_layers(layers, self._started)
         return merged[path.parent]
 
     def _folders_above(self, path: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:

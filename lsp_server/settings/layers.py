@@ -36,10 +36,10 @@ def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iter
             yield prefix + field.encode_name, SettingKey(path, field.type, value)
 
 
-KEYS = dict(_keys(Settings()))
+SETTING_KEYS = dict(_keys(Settings()))
 """Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
-_GROUPS = {name.partition(".")[0] for name in KEYS if "." in name}
-_FOLDED = {name.lower(): name for name in KEYS}
+_GROUPS = {name.partition(".")[0] for name in SETTING_KEYS if "." in name}
+_FOLDED = {name.lower(): name for name in SETTING_KEYS}
 _REPLACED = {"confidencefloor": "; suggestions replaces it, which is calm, balanced or eager"}
 """What to say about settings of earlier versions."""
 
@@ -70,13 +70,13 @@ class Layer(NamedTuple):
     is_text: bool = False
 
 
-def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
+def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
     """The merged settings of all layers, and one line for each unusable key. Those of the start stay as `started`."""
     problems: list[str] = []
     layer_values = [(layer, _usable_values(layer, problems)) for layer in layers]
     users = [values for layer, values in layer_values if layer.origin is Origin.USER]
     trusts = next((values[_TRUST] for values in reversed(users) if _TRUST in values), False)
-    merged = {name: key.default for name, key in KEYS.items()}
+    merged = {name: key.default for name, key in SETTING_KEYS.items()}
     set_by: dict[str, int] = {}
     barred: list[tuple[int, str, Any, str]] = []
     for index, (layer, values) in enumerate(layer_values):
@@ -86,7 +86,7 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
             else:
                 merged[name] = merged[name] + value if _adds(name, layer.origin) else value
                 set_by[name] = index
-    merged |= {name: _setting(started, name) for name in KEYS if started and _is_startup(name)}
+    merged |= {name: _setting(started, name) for name in SETTING_KEYS if started and _is_startup(name)}
     for index, name, value, reason in barred:  # which is no news where the user has set it afterwards, or to the same
         if value != merged[name] and set_by.get(name, -1) < index:
             problems.append(f"{layer_values[index][0].source}: {reason}")
@@ -99,7 +99,7 @@ def _barred_reason(
     """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
         return None
-    is_raised = (name == _TRUST or KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
+    is_raised = (name == _TRUST or SETTING_KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
     if origin is Origin.GUEST and (is_raised or _is_startup(name)):
         return (
             f"{name} is ignored, because a client of another user, machine or container may not choose it: set it "
@@ -112,7 +112,7 @@ def _barred_reason(
     group = name.partition(".")[0]
     if origin is Origin.EDITOR:
         return f"{group} is read only at start: set it in the start options and restart the server"
-    if KEYS[name].fields[0] in USER_ONLY and not trusts:
+    if SETTING_KEYS[name].fields[0] in USER_ONLY and not trusts:
         return (
             f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
@@ -123,7 +123,7 @@ def _barred_reason(
 
 
 def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
-    """The usable values of a layer, by the names of `KEYS`."""
+    """The usable values of a layer, by the names of `SETTING_KEYS`."""
     try:
         raw = {} if layer.raw is None else msgspec.convert(layer.raw, dict[str, Any])
     except msgspec.ValidationError as error:
@@ -138,8 +138,8 @@ def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
         try:
             if name in _GROUPS:
                 raise msgspec.ValidationError("Expected object")
-            if name in KEYS:
-                values[name] = _converted(value, KEYS[name], is_text=layer.is_text)
+            if name in SETTING_KEYS:
+                values[name] = _converted(value, SETTING_KEYS[name], is_text=layer.is_text)
             else:
                 problems.append(f"{layer.source}: unknown setting {name[:80]!r}{_nearest(name)}; ignored")
         except msgspec.DecodeError as error:
@@ -162,7 +162,7 @@ def _converted(value: Any, key: SettingKey, *, is_text: bool) -> Any:
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by the names of `KEYS` as raw settings: those of a group in an object of their own."""
+    """Settings by the names of `SETTING_KEYS` as raw settings: those of a group in an object of their own."""
     nested: dict[str, Any] = {}
     for name, value in values.items():
         group, _, inner = name.rpartition(".")
@@ -182,7 +182,7 @@ def _plain(error: Exception) -> str:
 
 
 def _is_startup(name: str) -> bool:
-    return KEYS[name].fields[0] in STARTUP
+    return SETTING_KEYS[name].fields[0] in STARTUP
 
 
 def _adds(name: str, origin: Origin) -> bool:
@@ -192,7 +192,7 @@ def _adds(name: str, origin: Origin) -> bool:
 
 
 def _setting(settings: Settings, name: str) -> Any:
-    return reduce(getattr, KEYS[name].fields, settings)
+    return reduce(getattr, SETTING_KEYS[name].fields, settings)
 
 
 def _is_more(value: Any, now: Any) -> bool:
@@ -210,7 +210,7 @@ _NO_SETTINGS = (
     *("SERVER_TOKEN", "PARTNER_TOKEN", "NEXT_EDIT_TOKEN", "HTTP_TOKEN"),
 )
 """Our variables that are not settings, here without `PREFIX`."""
-_VARIABLES = {"_".join(key.fields).upper(): name for name, key in KEYS.items()}
+_VARIABLES = {"_".join(key.fields).upper(): name for name, key in SETTING_KEYS.items()}
 """The setting of each other one."""
 
 

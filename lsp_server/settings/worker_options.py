@@ -112,12 +112,12 @@ def _resolved(model: str) -> str:
     """`model` as the catalogue names it, otherwise as an absolute path if it names a folder, a file, or another
     program's model. Raises OSError, RuntimeError or ValueError for an odd name.
     """
-    if entry := catalogue.find(model):
+    if entry := catalogue.find_entry(model):
         return entry.name
     names_no_folder = catalogue.names_no_folder(model)
     is_ollamas = bool(_OLLAMAS.fullmatch(model))
     may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
-    if (is_ollamas or may_be_anothers) and (file := discovery.file_of(model)):
+    if (is_ollamas or may_be_anothers) and (file := discovery.find_model_file(model)):
         return file
     if is_ollamas:  # and never a file of that name in a checkout
         raise ValueError("Ollama has no model of this name here, and a file is written ./NAME")
@@ -131,7 +131,7 @@ def _resolved(model: str) -> str:
 def _pulled_to(path: Path) -> str:
     """The model of the catalogue that a pull puts at this path; "" if there is none."""
     for folder in (path, path.parent):
-        entry = catalogue.find(folder.name)
+        entry = catalogue.find_entry(folder.name)
         if entry and folder == model_store.pull_target(entry.name).folder.resolve():
             return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
     return ""

@@ -27,7 +27,7 @@ from lsp_server.fill.pipeline import fill
 from lsp_server.holes.segments import pinned
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import partner_options, worker_options
-from lsp_server.usage.statistics import Ledger, Pair, language_of, today
+from lsp_server.usage.statistics import Ledger, ShadowPair, counted_language, today
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _Sample:
 
     uri: str
     record: FillRecord
-    pair: Pair
+    pair: ShadowPair
     saved: asyncio.Future[list[str | None]]
 
 
@@ -81,7 +81,7 @@ class Sampler(Feature):
             return
         main = self._session.worker.client
         name = model_name(main.options, main.last_status)
-        pair = Pair(today(), language_of(request.snapshot.language_id), name, "", "failed", request.took_ms)
+        pair = ShadowPair(today(), counted_language(request.snapshot.language_id), name, "", "failed", request.took_ms)
         sample = _Sample(uri, request, pair, asyncio.get_running_loop().create_future())
         following = asyncio.create_task(self._follow(sample, client))
         self._samples[following] = sample
@@ -124,7 +124,7 @@ class Sampler(Feature):
         """Asks the other model the same, one sample at a time, when the user waits for nothing; compares both models
         with what is saved; and records it.
         """
-        answer: tuple[Pair, Sequence[str]] | None = sample.pair, ()
+        answer: tuple[ShadowPair, Sequence[str]] | None = sample.pair, ()
         async with self._turn:
             await asyncio.sleep(QUIET_S)
             while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
@@ -145,7 +145,7 @@ class Sampler(Feature):
             pair = pair._replace(main_similarity=main_similarity, other_similarity=other_similarity)
         self._ledger.add(pair)
 
-    async def _fill_by_other(self, sample: _Sample, client: WorkerClient) -> tuple[Pair, Sequence[str]] | None:
+    async def _fill_by_other(self, sample: _Sample, client: WorkerClient) -> tuple[ShadowPair, Sequence[str]] | None:
         """Asks with the same effort, but leaves more time, to measure how long it takes. Returns what is known now and
         the other model's texts, if it has any; None if it may not be asked any more. Raises WorkerError.
         """

@@ -18,7 +18,7 @@ from tree_sitter import Language, Parser, Tree
 from lsp_server.syntax.language_table import HARMFUL
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start, model_line_ends
-from lsp_server.syntax.scanning import open_quote, unclosed, unopened
+from lsp_server.syntax.scanning import open_quote, unclosed_brackets, unopened_brackets
 
 _CHUNK_CHARACTERS = 2048
 
@@ -124,8 +124,10 @@ def missing_closers(text: str, offset: int, table: LanguageTable) -> str:
     ending = (
         line_prefix[quote] if quote >= 0 else table.name if line_prefix and line_prefix[-1] in _BEFORE_A_NAME else ""
     )
-    still_open = [bracket for _, bracket in unclosed(line_prefix[:quote] if quote >= 0 else line_prefix, table)]
-    missing = still_open[len(unopened(text[offset:end], table)) :]
+    still_open = [
+        bracket for _, bracket in unclosed_brackets(line_prefix[:quote] if quote >= 0 else line_prefix, table)
+    ]
+    missing = still_open[len(unopened_brackets(text[offset:end], table)) :]
     return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
 
 

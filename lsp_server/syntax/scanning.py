@@ -41,12 +41,12 @@ def comment_at_end(text: str, table: LanguageTable) -> int:
     return next((match.start() for match in comments if match.end() == len(text)), -1)
 
 
-def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
+def unclosed_brackets(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     """The brackets that `text` opens but does not close, with their offsets."""
     return unmatched_openers(brackets_of(text, table))
 
 
-def unopened(text: str, table: LanguageTable) -> list[str]:
+def unopened_brackets(text: str, table: LanguageTable) -> list[str]:
     """The closing brackets in `text` that have no opening bracket in it."""
     return unmatched_closers(bracket for _, bracket in brackets_of(text, table))
 

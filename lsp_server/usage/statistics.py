@@ -52,7 +52,7 @@ class CounterKey(NamedTuple):
     event: str
 
 
-class Pair(NamedTuple):
+class ShadowPair(NamedTuple):
     """One request to two models, and the similarity of each one's text to what was saved (0 to 1; None: not known)."""
 
     day: str
@@ -79,7 +79,7 @@ def today() -> str:
     return datetime.now().astimezone().date().isoformat()
 
 
-def write(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[Pair]) -> None:
+def write(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[ShadowPair]) -> None:
     """Adds to the counters, and keeps the pairs. All or nothing. Raises OSError or sqlite3.Error, which say why."""
     _create_private_file(file)
     with _connect(file) as connection, connection:
@@ -167,7 +167,7 @@ class Ledger(Feature):
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._counts: Counter[CounterKey] = Counter()
-        self._pairs: list[Pair] = []
+        self._pairs: list[ShadowPair] = []
         self._writing: asyncio.Task[None] | None = None
         self._has_ended = asyncio.Event()
 
@@ -175,7 +175,7 @@ class Ledger(Feature):
         self._counts[key] += by
         self._begin()
 
-    def add(self, pair: Pair) -> None:
+    def add(self, pair: ShadowPair) -> None:
         self._pairs = [*self._pairs, pair][-_MAX_PAIRS:]
         self._begin()
 
@@ -252,8 +252,8 @@ class StatisticsFeature(Feature):
     def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
         document = self._session.documents.get(uri)
         if document is not None and self._session.settings_of(uri).statistics == "on":
-            self._ledger.count(CounterKey(today(), language_of(document.language_id), trigger, event), by)
+            self._ledger.count(CounterKey(today(), counted_language(document.language_id), trigger, event), by)
 
 
-def language_of(language_id: str) -> str:
+def counted_language(language_id: str) -> str:
     return language_id if _LANGUAGE.fullmatch(language_id) else "other"

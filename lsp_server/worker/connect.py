@@ -206,7 +206,7 @@ async def attach_or_start(
 
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerLink:
     """Starts a worker and joins it, or a running one. Raises WorkerError, or NotListeningError if that has ended."""
-    process = launch(paths, options)
+    process = launch_worker(paths, options)
     while True:
         status = process.poll()
         try:
@@ -225,7 +225,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
         await asyncio.sleep(_START_POLL_S)
 
 
-def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
+def worker_command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """The command line of the worker of `options`, without the token, which the worker reads itself. Raises
     WorkerError if its model is invalid.
     """
@@ -244,12 +244,12 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     return arguments + (["--transport", transport] if transport else [])
 
 
-def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
+def launch_worker(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
     """Starts a worker that outlives this process. Raises WorkerError if that is impossible."""
     try:
         with _open_errors(paths) as errors:
             process = subprocess.Popen(
-                command(paths, options),
+                worker_command(paths, options),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

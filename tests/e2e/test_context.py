@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Text
-from lsp_server.diagnosis.workers import survey
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import EVERYWHERE, RawClient, Refused
@@ -28,7 +28,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
     folder = tmp_path_factory.mktemp("checkpoint")
     save_random_checkpoint(folder)
     yield WorkerOptions(model=str(folder), device="cpu")
-    for worker in asyncio.run(survey("tests")).running:
+    for worker in asyncio.run(survey_workers("tests")).running:
         if worker.status.model == str(folder):
             kill(worker.status.pid)
 

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
-from lsp_server.diagnosis.workers import survey
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.http.app import MAX_REQUESTS
 from lsp_server.worker import WorkerClient
 from tests.e2e.conftest import PATIENT, Start
@@ -223,7 +223,7 @@ async def test_an_editor_and_the_endpoint_share_a_worker(start: Start, runtime_f
     async with endpoint_with(runtime_folder, *FLAGS) as endpoint, endpoint.http() as http:
         assert (await loaded(http)).json() == {"status": "ok"}
         await User(client, "x = ‸").complete()
-        workers = [each.status for each in (await survey("tests")).running if each.status.model == str(FIM)]
+        workers = [each.status for each in (await survey_workers("tests")).running if each.status.model == str(FIM)]
         assert len(workers) == 1
 
 

@@ -35,7 +35,9 @@ def main() -> int:
 
 def _logits(folder: Path, dtype: str) -> torch.Tensor:
     """(n, V) of a canvas behind a prefix. Keeps nothing else of the model in memory."""
-    model = weights.read(registry.find(str(folder)), torch.device("cpu"), dtype, lambda _fraction, _what: None)
+    model = weights.load_model(
+        registry.open_checkpoint(str(folder)), torch.device("cpu"), dtype, lambda _fraction, _what: None
+    )
     network = DiffusionGemmaNetwork(model)
     prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), list(PREFIX))
     for _ in prefix.prefill():

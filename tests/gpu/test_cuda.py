@@ -38,7 +38,7 @@ waits, for Python or for copies. An H200 takes 2.7: not met yet."""
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)
-    return Engine(registry.load(str(folder), device="cuda", dtype=request.param))
+    return Engine(registry.load_model(str(folder), device="cuda", dtype=request.param))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -114,7 +114,7 @@ def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
     folder = random_checkpoint(tmp_path / "model", "qwen2")
     ids = list(range(20, 60))
     on_cpu = greedy(loaded(folder), ids, 8)
-    on_device = registry.load(str(folder), device="cuda", dtype=dtype)
+    on_device = registry.load_model(str(folder), device="cuda", dtype=dtype)
     assert isinstance(on_device, LlamaFimAdapter)
     same = 8 if dtype == "float32" else 1
     assert greedy(on_device, ids, 8)[:same] == on_cpu[:same]

@@ -17,7 +17,7 @@ from tests.workers import RawClient
 @pytest.fixture(scope="session")
 def embedded() -> Engine:
     """The checkpoint that ships: mask corruption, plain prompt."""
-    return Engine(registry.load())
+    return Engine(registry.load_model())
 
 
 @pytest.fixture
@@ -37,16 +37,16 @@ def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def released(random_folder: Path) -> Engine:
     """Random weights of the released kind: uniform corruption, chat prompt, several experts."""
-    return Engine(registry.load(str(random_folder), device="cpu"))
+    return Engine(registry.load_model(str(random_folder), device="cpu"))
 
 
 @pytest.fixture(scope="session")
 def twin() -> Engine:
     """A trained checkpoint of the released kind, with a released checkpoint's vocabulary and no limits of its own."""
-    return Engine(registry.load(str(TWIN), device="cpu"))
+    return Engine(registry.load_model(str(TWIN), device="cpu"))
 
 
 @pytest.fixture(scope="session")
 def middle() -> Engine:
     """A small real model that fills the middle, in float32, where one row and many give the same token."""
-    return Engine(registry.load(str(FIM), device="cpu", dtype="float32"))
+    return Engine(registry.load_model(str(FIM), device="cpu", dtype="float32"))

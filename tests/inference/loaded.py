@@ -27,14 +27,14 @@ def gemma(engine: Engine) -> DiffusionGemmaAdapter:
 
 
 def using(engine: Engine, **changes: object) -> Engine:
-    """An engine that shares the model, and searches by other properties."""
-    properties = msgspec.structs.replace(engine.loaded.properties, **changes)
-    return Engine(replace(engine.loaded, properties=properties))
+    """An engine that shares the model, and searches by other infill_config."""
+    infill_config = msgspec.structs.replace(engine.loaded.infill_config, **changes)
+    return Engine(replace(engine.loaded, infill_config=infill_config))
 
 
 @contextmanager
 def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedPrefixHandle]:
-    context = gemma(engine).open(prefix_ids)
+    context = gemma(engine).open_prefix(prefix_ids)
     for _ in context.prefill():
         pass
     yield context
@@ -45,7 +45,7 @@ def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **optio
     """The first canvas of a request."""
     model = engine.loaded
     request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
-    planner = CanvasPlanner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+    planner = CanvasPlanner(model.vocabulary, model.infill_config, request, fills_canvas=model.fills_canvas)
     return planner.plan(planner.group_from(0), [], short=short)
 
 

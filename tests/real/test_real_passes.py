@@ -9,7 +9,7 @@ from inference.engine.fim.prompt import FimPrompt
 from inference.models import registry
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.llama.config import llama_config, weight_shapes
-from inference.models.tensor_readers import opened
+from inference.models.tensor_readers import open_tensors
 from tests.inference.engine.fim.test_decode import written as decoded
 from tests.inference.models.fim.checkpoints import greedy, stock_logits
 from tests.real.conftest import MODEL
@@ -21,7 +21,7 @@ AFTER = "\n    return found\n"
 
 @pytest.fixture(scope="module")
 def family(pulled: None) -> LlamaFimAdapter:
-    loaded = registry.load(MODEL, device="cpu", dtype="float32")
+    loaded = registry.load_model(MODEL, device="cpu", dtype="float32")
     assert isinstance(loaded, LlamaFimAdapter)
     return loaded
 
@@ -30,8 +30,8 @@ def stock() -> torch.nn.Module:
     """transformers' network with the weights of the file; the finer of its two copies of the tied matrix twice."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    found = registry.find(MODEL)
-    weights, shapes = opened(found), weight_shapes(llama_config(found))
+    found = registry.open_checkpoint(MODEL)
+    weights, shapes = open_tensors(found), weight_shapes(llama_config(found))
     keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
     more = ("num_key_value_heads", "rms_norm_eps", "max_position_embeddings")
     rope = {"rope_theta": found.config["rope_theta"], "rope_type": "default"}

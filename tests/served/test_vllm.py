@@ -73,7 +73,7 @@ async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, in
 async def test_pins_hold_in_many_random_fills(vllm: Vllm) -> None:
     """What a fill gives is what vLLM wrote in the rows of the hole; its rows elsewhere are never read."""
     numbers = random.Random(1)
-    tokens = registry.find(str(TWIN)).tokenizer()
+    tokens = registry.open_checkpoint(str(TWIN)).tokenizer()
     words = [word for id_ in range(300, 2000) if (word := tokens.decode([id_])).strip()]
     async with infiller_at(vllm.url, tokenizer=None) as infiller:
         limit = asyncio.Semaphore(8)

@@ -111,10 +111,10 @@ class Constraint:
 class Constraints:
     """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, a given start."""
 
-    def __init__(self, vocabulary: Vocabulary, properties: InfillConfig, size: int, device: torch.device) -> None:
+    def __init__(self, vocabulary: Vocabulary, infill_config: InfillConfig, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
         self._vocabulary = vocabulary
-        self._properties = properties
+        self._infill_config = infill_config
         self._size = size
         self._device = device
 
@@ -143,7 +143,7 @@ class Constraints:
     @property
     def _resizing(self) -> list[int]:
         """The tokens that change a hole's number of rows, if the loop interprets them."""
-        stated = self._properties
+        stated = self._infill_config
         if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
             return []
         return [stated.expand_token_id, stated.delete_token_id]
@@ -152,7 +152,7 @@ class Constraints:
     def text_bias(self) -> Tensor:
         """(V,) the bias that allows any text and nothing else. Do not modify."""
         bias = torch.zeros(self._size, device=self._device)
-        bias[: self._properties.first_text_token_id] = FORBIDDEN
+        bias[: self._infill_config.first_text_token_id] = FORBIDDEN
         bias[list(self._vocabulary.special_ids)] = FORBIDDEN
         bias[len(self._vocabulary) :] = FORBIDDEN
         return bias

@@ -72,32 +72,34 @@ def _check(hole: Hole) -> None:
 
 class CanvasPlanner:
     def __init__(
-        self, vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
+        self, vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
         """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
         self._vocabulary = vocabulary
-        self._properties = properties
+        self._infill_config = infill_config
         self._fills_canvas = fills_canvas
         self.request = text_and_holes(request)
         for hole in self.request.holes:
             self._check_size(hole)
-        near = max(0, min(self._suffix_tokens, properties.canvas_tokens - properties.slots.line))
-        further = prompt.far_suffix_text(vocabulary, properties, self.request.texts[-1], near)
+        near = max(0, min(self._suffix_tokens, infill_config.canvas_tokens - infill_config.slots.line))
+        further = prompt.far_suffix_text(vocabulary, infill_config, self.request.texts[-1], near)
         self._infill_request = request
-        self._frame = prompt.build_frame(vocabulary, properties, request, further)
+        self._frame = prompt.build_frame(vocabulary, infill_config, request, further)
 
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
-        max_prefix_tokens = self._properties.max_prefix_tokens
+        max_prefix_tokens = self._infill_config.max_prefix_tokens
         if short:
-            frame = prompt.build_short_frame(self._vocabulary, self._properties, self._infill_request)
+            frame = prompt.build_short_frame(self._vocabulary, self._infill_config, self._infill_request)
             max_prefix_tokens = min(max_prefix_tokens, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes
         previous_text = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
         max_tokens = max(1, max_prefix_tokens - len(frame.leading_ids))
-        ids = prompt.encode_prefix(self._vocabulary, self._properties, previous_text + texts[group.start], max_tokens)
+        ids = prompt.encode_prefix(
+            self._vocabulary, self._infill_config, previous_text + texts[group.start], max_tokens
+        )
         ids, healed = self._vocabulary.heal(ids)
         layouts: list[HoleLayout] = []
         pinned_after: list[tuple[int, ...]] = []
@@ -105,7 +107,7 @@ class CanvasPlanner:
             layouts.append(self._layout(holes[index], healed))
             pinned, healed = self._pinned_after(index, last=index + 1 == group.stop)
             pinned_after.append(pinned)
-        width = self._properties.canvas_tokens
+        width = self._infill_config.canvas_tokens
         shrunk = _shrink_to_width(layouts, pinned_after, width)
         return CanvasPlan(frame.leading_ids + ids, shrunk, tuple(pinned_after), width, group)
 
@@ -123,31 +125,31 @@ class CanvasPlanner:
             rows = len(layout.forced_ids) + _min_rows(layout) + 1
             gap = 0 if index == first else self._length(self.request.texts[index])
             suffix_rows = min(_SUFFIX_TOKENS, self._length(self.request.texts[index + 1]))
-            if index > first and used + gap + rows + suffix_rows > self._properties.canvas_tokens:
+            if index > first and used + gap + rows + suffix_rows > self._infill_config.canvas_tokens:
                 return range(first, index)
             used += gap + rows
         return range(first, len(self.request.holes))
 
     @property
     def _max_chars(self) -> int:
-        return text_window.MAX_CHARS_PER_TOKEN * self._properties.canvas_tokens
+        return text_window.MAX_CHARS_PER_TOKEN * self._infill_config.canvas_tokens
 
     @property
     def _suffix_tokens(self) -> int:
         """How much of the text behind the last hole goes on the canvas. A long fill may leave a gap behind it."""
-        return self._properties.canvas_tokens if self._fills_canvas else self._properties.suffix_tokens
+        return self._infill_config.canvas_tokens if self._fills_canvas else self._infill_config.suffix_tokens
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""
         size = max(len(hole.text) if hole.strength < 1 else 0, len(hole.starts_with))
         if size > self._max_chars:
-            canvas = self._properties.canvas_tokens
+            canvas = self._infill_config.canvas_tokens
             raise RequestError(f"a hole of {size} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
         """The tokens of a text, as far as a canvas can use them."""
         long = len(text) > self._max_chars
-        return self._properties.canvas_tokens if long else len(self._vocabulary.encode(text))
+        return self._infill_config.canvas_tokens if long else len(self._vocabulary.encode(text))
 
     def _pinned_after(self, index: int, *, last: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The pinned text after a hole, and the token healed into the next hole of the same canvas."""
@@ -160,14 +162,14 @@ class CanvasPlanner:
         ids += self._frame.trailing_ids
         if self._frame.filler_id is None or not self._fills_canvas:
             return ids, ()
-        return ids + (self._frame.filler_id,) * max(0, self._properties.canvas_tokens - len(ids)), ()
+        return ids + (self._frame.filler_id,) * max(0, self._infill_config.canvas_tokens - len(ids)), ()
 
     def _layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
         if (hole.text and hole.strength < 1) or hole.strength == 0:
             return self._existing_layout(hole, healed)
         forced, start = self._forced_start(healed, hole.starts_with)
         healed_bytes = len(self._vocabulary.bytes_of(list(healed)))
-        max_tokens = hole.max_tokens or self._properties.slots.for_kind(hole.kind, self._properties.canvas_tokens)
+        max_tokens = hole.max_tokens or self._infill_config.slots.for_kind(hole.kind, self._infill_config.canvas_tokens)
         maximum = max(1, min(max_tokens, self._max_open_rows(len(forced))))
         return HoleLayout(
             max_rows=maximum,
@@ -206,7 +208,7 @@ class CanvasPlanner:
 
     def _max_open_rows(self, used: int) -> int:
         """How many rows a hole may have beside `used` others. Raises RequestError if none."""
-        canvas = self._properties.canvas_tokens
+        canvas = self._infill_config.canvas_tokens
         max_rows = canvas - min(canvas // 4, _SUFFIX_TOKENS) - used
         if max_rows < 1:
             raise RequestError(f"a hole of {used} given tokens does not fit a canvas of {canvas}; make it smaller")

@@ -48,19 +48,19 @@ class PromptFrame:
 
 
 def build_frame(
-    vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, far_suffix: str = ""
+    vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, far_suffix: str = ""
 ) -> PromptFrame:
     """The frame of one request, `plain` if a chat checkpoint lacks the turn tokens. `far_suffix` is shown nowhere else.
 
     Raises RequestError if the instruction leaves too little room for the file.
     """
-    eos = properties.eos_token_id
+    eos = infill_config.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
-    start, end = _turns(vocabulary, properties)
+    start, end = _turns(vocabulary, infill_config)
     if start is None or end is None:
         return PromptFrame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
-    max_tokens = max_snippet_tokens(vocabulary, properties)
+    max_tokens = max_snippet_tokens(vocabulary, infill_config)
     path = request.path[-_MAX_PATH_CHARS:]
     instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
     if _tokens_up_to(vocabulary, instruction, max_tokens) > max_tokens:
@@ -78,39 +78,39 @@ def build_frame(
     return PromptFrame(prefix_ids, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
 
 
-def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None, int | None]:
+def _turns(vocabulary: Vocabulary, infill_config: InfillConfig) -> tuple[int | None, int | None]:
     """The tokens that begin and end a turn; None if the prompt shows the file alone."""
-    if properties.prompt != "chat":
+    if infill_config.prompt != "chat":
         return None, None
     return vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
 
 
-def build_short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> PromptFrame:
+def build_short_frame(vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest) -> PromptFrame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
     max_tokens = SHORT_PREFIX_TOKENS // 2
     is_short = _tokens_up_to(vocabulary, request.instruction, max_tokens) <= max_tokens
     instruction = request.instruction if is_short else ""
     path = request.path[-_SHORT_PATH_CHARS:]
     return build_frame(
-        vocabulary, properties, msgspec.structs.replace(request, context=(), path=path, instruction=instruction)
+        vocabulary, infill_config, msgspec.structs.replace(request, context=(), path=path, instruction=instruction)
     )
 
 
-def max_snippet_tokens(vocabulary: Vocabulary, properties: InfillConfig) -> int:
+def max_snippet_tokens(vocabulary: Vocabulary, infill_config: InfillConfig) -> int:
     """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
-    return 0 if None in _turns(vocabulary, properties) else properties.max_prefix_tokens // _SNIPPETS_SHARE
+    return 0 if None in _turns(vocabulary, infill_config) else infill_config.max_prefix_tokens // _SNIPPETS_SHARE
 
 
-def far_suffix_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, near_tokens: int) -> str:
+def far_suffix_text(vocabulary: Vocabulary, infill_config: InfillConfig, text: str, near_tokens: int) -> str:
     """Whole lines of `text`, which follows the last hole, without the first `near_tokens`; "" for the file alone.
 
     Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
     So it begins at a stepped distance from the end of the file: typing before it does not shift it, nor does moving the
     cursor a few lines.
     """
-    if None in _turns(vocabulary, properties):
+    if None in _turns(vocabulary, infill_config):
         return ""
-    max_tokens = properties.max_prefix_tokens // _FAR_SUFFIX_SHARE
+    max_tokens = infill_config.max_prefix_tokens // _FAR_SUFFIX_SHARE
     step = max(1, max_tokens * _USUAL_CHARS_PER_TOKEN // _FAR_SUFFIX_STEPS)
     near = vocabulary.encode(text[: near_tokens * text_window.MAX_CHARS_PER_TOKEN])[:near_tokens]
     distance = (len(text) - len(vocabulary.decode(near))) // step * step
@@ -122,14 +122,14 @@ def far_suffix_text(vocabulary: Vocabulary, properties: InfillConfig, text: str,
     return lines if len(ids) <= max_tokens else text_window.first_lines(lines, len(vocabulary.decode(ids[:max_tokens])))
 
 
-def encode_prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
+def encode_prefix(vocabulary: Vocabulary, infill_config: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `max_tokens`; starts at a line if cut."""
     start = text_window.window_start(text, max_tokens * _USUAL_CHARS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])
     if len(ids) > max_tokens:
         ids = ids[text_window.token_window_start(len(ids), max_tokens) :]
-    elif start == 0 and properties.prompt == "plain":
-        bos = properties.bos_token_id
+    elif start == 0 and infill_config.prompt == "plain":
+        bos = infill_config.bos_token_id
         bos = vocabulary.id_of("<bos>") if bos is None else bos
         ids = (ids if bos is None else [bos, *ids])[-max_tokens:]
     return tuple(ids)

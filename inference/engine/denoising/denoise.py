@@ -85,9 +85,9 @@ class NoiseSource:
         self._mask_token_id = mask_token_id
 
     @classmethod
-    def from_model(cls, traits: ModelTraits, properties: InfillConfig, generator: torch.Generator) -> "NoiseSource":
+    def from_model(cls, traits: ModelTraits, infill_config: InfillConfig, generator: torch.Generator) -> "NoiseSource":
         masks = traits.noise is NoiseKind.MASK
-        return cls(traits.vocabulary_size, generator, properties.mask_token_id if masks else None)
+        return cls(traits.vocabulary_size, generator, infill_config.mask_token_id if masks else None)
 
     def noise_ids(self, count: int) -> Tensor:
         """(count,) ids to start from and to renoise with."""

@@ -32,13 +32,13 @@ class SearchBudget:
     max_steps: int | None
 
     @classmethod
-    def from_request(cls, request: InfillRequest, properties: InfillConfig) -> "SearchBudget":
+    def from_request(cls, request: InfillRequest, infill_config: InfillConfig) -> "SearchBudget":
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
-        max_steps = request.max_steps or (properties.line_steps if lines else None)
+        max_steps = request.max_steps or (infill_config.line_steps if lines else None)
         if not request.quick:
             return cls(candidates, max_steps)
-        return cls(candidates, min(properties.quick_steps, max_steps or properties.sampler.max_steps))
+        return cls(candidates, min(infill_config.quick_steps, max_steps or infill_config.sampler.max_steps))
 
 
 def grid_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:

@@ -200,7 +200,7 @@ class FillRanker:
 
     @property
     def _mask_token_id(self) -> int:
-        mask = self._model.properties.mask_token_id
+        mask = self._model.infill_config.mask_token_id
         assert mask is not None, "a masked model has one"
         return mask
 

@@ -102,7 +102,7 @@ class ResizeRules:
     @classmethod
     def from_model(cls, model: LoadedModel, holes: Sequence[HoleLayout]) -> "ResizeRules | None":
         """For canvases with these holes; None if the model cannot request that."""
-        stated = model.properties
+        stated = model.infill_config
         if not model.traits.can_resize:
             return None
         assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"

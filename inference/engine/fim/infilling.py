@@ -284,7 +284,7 @@ class FimRun(RequestRun[FimEvent]):
             branch, text = self._begin(index, window)
             ids = [*branch.prompt.ids, *branch.ids]
             previous_ids = self._family.cached_continuation(branch.prompt.ids)
-            context = stack.enter_context(closing(self._family.open(ids)))
+            context = stack.enter_context(closing(self._family.open_prefix(ids)))
             share, short = (None, len(ids)) if window is MIN_WINDOW else (_PREFILL_SHARE, self._prompts.short_tokens)
             if (yield from self._prefill_context(context, ids, share=share, short_tokens=short)):
                 break
@@ -356,7 +356,7 @@ class FimRun(RequestRun[FimEvent]):
         ids = region.prompt.ids
         if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
             return
-        with closing(self._family.open(ids)) as context:
+        with closing(self._family.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids, share=_PREFILL_SHARE, short_tokens=0)):
                 return
             decoder = Decoder(self._model, context, 0, None)

@@ -149,8 +149,10 @@ class PromptBuilder:
 
     @property
     def short_tokens(self) -> int:
-        properties = self._model.properties
-        return int(properties.max_prefix_tokens * MIN_WINDOW.prefix + properties.suffix_tokens * MIN_WINDOW.suffix)
+        infill_config = self._model.infill_config
+        return int(
+            infill_config.max_prefix_tokens * MIN_WINDOW.prefix + infill_config.suffix_tokens * MIN_WINDOW.suffix
+        )
 
     def ids_to_prefill(self, parts: TextAndHoles, index: int) -> list[int]:
         """The prompt of a later hole with the same start: holes elsewhere will begin with most of its tokens.
@@ -161,7 +163,7 @@ class PromptBuilder:
             return list(self.build(parts, [""] * len(parts.holes), index).ids)
         prefix = query.prepend_name_comment(self._request.name_comment, "".join(parts.texts[: index + 1]))
         suffix = "".join(parts.texts[index + 1 :])
-        max_chars = self._model.properties.max_prefix_tokens * MIN_CHARS_PER_TOKEN
+        max_chars = self._model.infill_config.max_prefix_tokens * MIN_CHARS_PER_TOKEN
         start = text_window.window_start(prefix, max_chars)
         text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
         return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "", self._name)
@@ -219,10 +221,10 @@ class PromptBuilder:
 
     def _crop(self, prefix: str, suffix: str, window: PromptWindow) -> tuple[str, str]:
         """The prefix and suffix that the model sees. The start stays fixed while a long prefix grows by some lines."""
-        properties = self._model.properties
-        max_chars = int(properties.max_prefix_tokens * window.prefix) * MIN_CHARS_PER_TOKEN
+        infill_config = self._model.infill_config
+        max_chars = int(infill_config.max_prefix_tokens * window.prefix) * MIN_CHARS_PER_TOKEN
         start = text_window.window_start(prefix, max(1, max_chars))
-        end = int(properties.suffix_tokens * window.suffix) * MIN_CHARS_PER_TOKEN
+        end = int(infill_config.suffix_tokens * window.suffix) * MIN_CHARS_PER_TOKEN
         return prefix[start:], text_window.first_lines(suffix, end)
 
     def _max_new_tokens(self, hole: Hole, *, is_prose: bool) -> int:
@@ -235,7 +237,7 @@ class PromptBuilder:
 
 def max_snippet_tokens(model: LoadedModel) -> int:
     """The most tokens of other files in a prompt. After a suffix they would be read again at each new position."""
-    return 0 if model.fim.is_suffix_first else int(model.properties.max_prefix_tokens * _CONTEXT_SHARE)
+    return 0 if model.fim.is_suffix_first else int(model.infill_config.max_prefix_tokens * _CONTEXT_SHARE)
 
 
 def _forced_offset(prefix: str, typed_prefix: str) -> int:

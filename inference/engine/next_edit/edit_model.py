@@ -79,7 +79,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
         ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.draft)
         family = cast("FimAdapter", self._model.family)
-        with closing(family.open(ids)) as context:
+        with closing(family.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):
                 return ()
             tokens = yield from self._decode(context, draft, prompt.stop_strings)

@@ -4,10 +4,10 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import check, default_properties, packing_of
+from inference.models.diffusion_gemma.config import check, default_infill_config, packing_of
 from inference.models.family import ModelAdapter, ModelError, OnProgress
 
-__all__ = ["check", "default_properties", "load"]
+__all__ = ["check", "default_infill_config", "load"]
 
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
@@ -24,9 +24,9 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     target = devices.choose_device(device)
     progress(0.1, "checking memory")
     chosen = weights.choose_dtype(checkpoint, target, dtype, devices.free_bytes(target))
-    model = weights.read(checkpoint, target, chosen, progress)
+    model = weights.load_model(checkpoint, target, chosen, progress)
     progress(0.9, "preparing")
     network = cuda_graphs.fastest_network(model)
     free_bytes = devices.free_bytes(target)
-    cache_bytes = adapter.cache_budget(network, checkpoint.properties, free_bytes, on_cpu=target.type == "cpu")
+    cache_bytes = adapter.cache_budget(network, checkpoint.infill_config, free_bytes, on_cpu=target.type == "cpu")
     return adapter.DiffusionGemmaAdapter(checkpoint, tokenizer, network, chosen, cache_bytes)

@@ -29,12 +29,12 @@ _FREE_ROWS = 512
 """On a GPU a step of so many rows takes no longer than reading the weights: 64 rows already need nearly all experts."""
 
 
-def cache_budget(network: DiffusionNetwork, properties: InfillConfig, free_bytes: int, *, on_cpu: bool) -> int:
+def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_bytes: int, *, on_cpu: bool) -> int:
     """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
     rows = (layer.keys for layer in network.empty_layers())
     token_bytes = sum(int(2 * keys.shape[1] * keys.shape[3] * keys.itemsize) for keys in rows)
-    return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * properties.max_prefix_tokens)
+    return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * infill_config.max_prefix_tokens)
 
 
 class DiffusionGemmaAdapter(ModelAdapter):
@@ -51,7 +51,7 @@ class DiffusionGemmaAdapter(ModelAdapter):
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
         self.name = checkpoint.name
-        self.properties = checkpoint.properties
+        self.infill_config = checkpoint.infill_config
         self.tokenizer = tokenizer
         self.network = network
         self.device = network.device
@@ -59,7 +59,7 @@ class DiffusionGemmaAdapter(ModelAdapter):
         self.prefixes = encoded_cache(network, cache_bytes)
         self._ahead: list[int] = []
         self.traits = ModelTraits(
-            noise=self.properties.corruption,
+            noise=self.infill_config.corruption,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             runs_on=runs_on,
@@ -87,7 +87,7 @@ class DiffusionGemmaAdapter(ModelAdapter):
             return True
         return self.network.run_idle_task()
 
-    def open(self, prefix_ids: Sequence[int]) -> "EncodedPrefixHandle":
+    def open_prefix(self, prefix_ids: Sequence[int]) -> "EncodedPrefixHandle":
         return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids)
 
 

@@ -107,7 +107,7 @@ class _Generation(msgspec.Struct):
     confidence_threshold: NotNegative | None = None
 
 
-def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
+def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
@@ -140,11 +140,11 @@ def check(checkpoint: Checkpoint) -> None:
 
 
 def _generation(folder: Path) -> _Generation:
-    return checkpoint_files.read_as(folder / "generation_config.json", _Generation)
+    return checkpoint_files.read_struct(folder / "generation_config.json", _Generation)
 
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:
-    return checkpoint_files.converted(folder / "config.json", config, _Config)
+    return checkpoint_files.parse_struct(folder / "config.json", config, _Config)
 
 
 def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -36,7 +36,7 @@ def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | Non
     """The requested dtype, or the best that fits into this much free memory. Raises ModelError if none does."""
     if wanted == devices.EIGHT_BIT:
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
-    candidates = devices.candidates(device, wanted)
+    candidates = devices.candidate_dtypes(device, wanted)
     needs = partial(weight_bytes, checkpoint)
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, free_bytes, candidates, needs)
     matrices = (shape[1:] for name, shape in checkpoint.shapes().items() if _is_experts(name))
@@ -65,7 +65,7 @@ def _is_experts(name: str) -> bool:
     return name.endswith(_EXPERTS) and ".experts." in name
 
 
-def read(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:
+def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:
     """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a dtype that fits there.
 
     Raises ModelError if its weights differ from the checkpoint's description.

@@ -20,7 +20,7 @@ from one line to the next; the suffix comes after it in the prompt and is read a
 _MIN_CONTEXT_TOKENS = 128
 
 
-def default_properties(_place: Path, _config: dict[str, Any]) -> InfillConfig:
+def default_infill_config(_place: Path, _config: dict[str, Any]) -> InfillConfig:
     """The settings of a published checkpoint, which has no `infill.json`."""
     return InfillConfig(max_prefix_tokens=MAX_PREFIX_TOKENS, suffix_tokens=SUFFIX_TOKENS, canvas_tokens=256)
 
@@ -42,5 +42,5 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
 
     tokenizer = tokenizer_files.tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.read(checkpoint, target, precision.candidates(target, dtype), progress)
+    network, dtype_name = weights.load_network(checkpoint, target, precision.candidate_formats(target, dtype), progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

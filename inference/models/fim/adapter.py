@@ -41,7 +41,7 @@ class LlamaFimAdapter(FimAdapter):
 
     def __init__(self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
         self.name = checkpoint.name
-        self.properties = checkpoint.properties
+        self.infill_config = checkpoint.infill_config
         self.tokenizer = tokenizer
         self.network = network
         self.device = network.device
@@ -54,7 +54,7 @@ class LlamaFimAdapter(FimAdapter):
         self._tokens = tokens or FimTokens("", "", "", stop_tokens=())
         self._special = special
         ends = checkpoint.config.get("eos_token_id")
-        stated = (*(ends if isinstance(ends, list) else [ends]), checkpoint.properties.eos_token_id)
+        stated = (*(ends if isinstance(ends, list) else [ends]), checkpoint.infill_config.eos_token_id)
         self.stop_ids = frozenset(special[name] for name in self._tokens.control_tokens if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
@@ -73,7 +73,7 @@ class LlamaFimAdapter(FimAdapter):
             free_rows=_free_rows(network),
         )
 
-    def open(self, prefix_ids: Sequence[int]) -> PromptHandle:
+    def open_prefix(self, prefix_ids: Sequence[int]) -> PromptHandle:
         return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:

@@ -246,7 +246,7 @@ _VERSIONS = (2, 3)
 def read_header(path: Path) -> GgufFile:
     """The header of a file. Raises ModelError if it is missing, no GGUF file, truncated, or contradicts itself."""
     try:
-        with checkpoint_files.opened(path) as stream:
+        with checkpoint_files.open_regular(path) as stream:
             return _Reader(path, stream).file()
     except FileNotFoundError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}; give a downloaded {SUFFIX} file") from error

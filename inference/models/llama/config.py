@@ -137,7 +137,7 @@ def _stretched(frequency: float, rope: _Rope) -> float:
 
 def llama_config(checkpoint: Checkpoint) -> LlamaConfig:
     """The network that a checkpoint describes. Raises ModelError if it makes no sense or is of another shape."""
-    return checkpoint_files.converted(checkpoint.source, checkpoint.config, LlamaConfig)
+    return checkpoint_files.parse_struct(checkpoint.source, checkpoint.config, LlamaConfig)
 
 
 def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:

@@ -59,7 +59,7 @@ class KernelTimes(msgspec.Struct, frozen=True):
     few_rows: int
 
 
-def candidates(device: torch.device, requested: str | None) -> list[str]:
+def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
     """Only the requested format, or those to try, best first. Raises ModelError."""
     on_cpu = device.type == "cpu"
     supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
@@ -70,22 +70,22 @@ def candidates(device: torch.device, requested: str | None) -> list[str]:
         )
     if requested or not on_cpu or linear.has_dynamic():
         return [requested or supported[0]]
-    return [*speed().formats]
+    return [*kernel_times().formats]
 
 
-def for_many_rows(device: torch.device, requested: str | None) -> list[str]:
+def formats_for_many_rows(device: torch.device, requested: str | None) -> list[str]:
     """The same for models whose passes have hundreds of rows. Raises ModelError.
 
     Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
     """
     if requested:
-        return candidates(device, requested)
-    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.fast_bfloat16() else ["float32", EIGHT_BIT, "bfloat16"]
+        return candidate_formats(device, requested)
+    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.has_fast_bfloat16() else ["float32", EIGHT_BIT, "bfloat16"]
     return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
 
 
 @dataclass(frozen=True)
-class Times:
+class PredictedTimes:
     """How long ghost text takes at a new place, and after the next key, and an edit model's rewrite."""
 
     new_place_s: float
@@ -93,19 +93,19 @@ class Times:
     rewrite_s: float
 
 
-def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Times:
+def predict_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> PredictedTimes:
     """For a model of which a pass reads so many weights here, and a prompt those of the layers."""
-    benchmark, threads = speed(), torch.get_num_threads()
+    benchmark, threads = kernel_times(), torch.get_num_threads()
     size = 1 if benchmark.formats[0] == EIGHT_BIT else DTYPES[benchmark.formats[0]].itemsize
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
     line_s = _LINE_PASSES * pass_s
     rewrite_s = edit_prompts.rewrite_s(1000 * pass_s, 1000 * row_s)
-    return Times(_REST * (line_s + _PROMPT_ROWS * row_s), _REST * line_s, _REST * rewrite_s)
+    return PredictedTimes(_REST * (line_s + _PROMPT_ROWS * row_s), _REST * line_s, _REST * rewrite_s)
 
 
 @cache
-def speed() -> KernelTimes:
+def kernel_times() -> KernelTimes:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
@@ -117,7 +117,7 @@ def speed() -> KernelTimes:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            benchmark = measured(dynamic=linear.has_dynamic())
+            benchmark = measure_kernels(dynamic=linear.has_dynamic())
         finally:
             torch.set_num_threads(threads)
         machine_cache.save("speed", {**cached, key: benchmark})
@@ -132,7 +132,7 @@ def _makes_sense(benchmark: KernelTimes) -> bool:
 
 
 @torch.inference_mode()
-def measured(*, dynamic: bool) -> KernelTimes:
+def measure_kernels(*, dynamic: bool) -> KernelTimes:
     """Measures now, in this thread; `dynamic`: the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]

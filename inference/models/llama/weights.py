@@ -21,7 +21,7 @@ from inference.models.llama.linear import (
     packed_rows,
 )
 from inference.models.llama.network import EmbeddingTable, FastLayer, LlamaNetwork, interleave_rotary
-from inference.models.tensor_readers import GgufReader, opened
+from inference.models.tensor_readers import GgufReader, open_tensors
 
 _EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
@@ -35,7 +35,7 @@ _Rows = Iterator[tuple[str, int, Tensor]]
 """Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
 
 
-def read(
+def load_network(
     checkpoint: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
     """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
@@ -48,7 +48,7 @@ def read(
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     few_rows: int | None = 0
     if device.type == "cpu" and dtype == EIGHT_BIT:
-        few_rows = None if linear.has_dynamic() else precision.speed().few_rows
+        few_rows = None if linear.has_dynamic() else precision.kernel_times().few_rows
     return WeightReader(checkpoint, device, dtype, few_rows).network(progress), dtype
 
 
@@ -58,7 +58,7 @@ class WeightReader:
     def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
         """`few_rows`: see `Int8WeightOnlyLinear`; None: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
         self._config = llama_config(checkpoint)
-        self._weights = opened(checkpoint)
+        self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._device = device
         self._dtype = DTYPES[dtype]

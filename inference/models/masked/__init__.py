@@ -19,7 +19,7 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 """Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
 
 
-def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
+def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
     tokens = tokenizer_files.named_tokens(folder, config)
     if tokens.mask is None:
@@ -53,7 +53,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
 def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
     checked_config(checkpoint)
-    if checkpoint.properties.corruption != NoiseKind.MASK:
+    if checkpoint.infill_config.corruption != NoiseKind.MASK:
         raise ModelError(f"{checkpoint.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
 
 
@@ -65,5 +65,7 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
 
     tokenizer = tokenizer_files.tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.read(checkpoint, target, precision.for_many_rows(target, dtype), progress)
-    return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.properties, tokenizer, dtype_name)
+    network, dtype_name = weights.load_network(
+        checkpoint, target, precision.formats_for_many_rows(target, dtype), progress
+    )
+    return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.infill_config, tokenizer, dtype_name)

@@ -77,14 +77,14 @@ class CachedSequence:
 
     def shared(self, prefix_ids: Sequence[int]) -> int:
         """How many rows of a prefix may take its keys and values."""
-        return sum(row >= 0 for row in sources(self.ids[: len(prefix_ids)], prefix_ids))
+        return sum(row >= 0 for row in reusable_rows(self.ids[: len(prefix_ids)], prefix_ids))
 
     @property
     def count_bytes(self) -> int:
         return self.rows.keys_values.nbytes
 
 
-def sources(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
+def reusable_rows(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
     """For each token of `ids`, the row of `cached_ids` whose keys and values can be reused, or -1."""
     prefix_rows, suffix_rows = common_ends(cached_ids, ids)
     if prefix_rows == len(ids) == len(cached_ids):
@@ -135,10 +135,10 @@ class MaskedPrefixHandle(PrefixHandle):
     """
 
     def __init__(
-        self, network: LlamaNetwork, properties: InfillConfig, prefix_ids: Sequence[int], memory: SequenceCache
+        self, network: LlamaNetwork, infill_config: InfillConfig, prefix_ids: Sequence[int], memory: SequenceCache
     ) -> None:
         self._network = network
-        self._shifted = properties.shifted_logits
+        self._shifted = infill_config.shifted_logits
         self._prefix_ids = list(prefix_ids)
         self._memory = memory
         self._cached = memory.best(self._prefix_ids)
@@ -189,7 +189,7 @@ class MaskedPrefixHandle(PrefixHandle):
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
             return hidden, index
-        shared = [sources(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+        shared = [reusable_rows(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
@@ -208,7 +208,7 @@ class MaskedPrefixHandle(PrefixHandle):
         )
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
         cached = self._own or self._cached
-        source_rows = [-1] * len(whole) if cached is None else sources(cached.ids, whole)
+        source_rows = [-1] * len(whole) if cached is None else reusable_rows(cached.ids, whole)
         table = torch.tensor(source_rows, device=ids.device)
         first = len(whole) - len(own)
         table[first:][is_requested[canvas_index, : len(own)]] = -1
@@ -249,20 +249,20 @@ class MaskedPrefixHandle(PrefixHandle):
 
 class MaskedDiffusionAdapter(ModelAdapter):
     def __init__(
-        self, name: str, network: LlamaNetwork, properties: InfillConfig, tokenizer: Tokenizer, dtype: str
+        self, name: str, network: LlamaNetwork, infill_config: InfillConfig, tokenizer: Tokenizer, dtype: str
     ) -> None:
         """`dtype`: a precision's name."""
         self.name = name
         self.network = network
-        self.properties = properties
+        self.infill_config = infill_config
         self.tokenizer = tokenizer
         self.device = network.device
         self.dtype = dtype
         self._memory = SequenceCache()
-        tokens = (properties.expand_token_id, properties.delete_token_id)
+        tokens = (infill_config.expand_token_id, infill_config.delete_token_id)
         self.traits = ModelTraits(
             noise=NoiseKind.MASK,
-            can_resize=None not in tokens and properties.sampler.method != ENTROPY_BOUND,
+            can_resize=None not in tokens and infill_config.sampler.method != ENTROPY_BOUND,
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
         )
@@ -271,8 +271,8 @@ class MaskedDiffusionAdapter(ModelAdapter):
     def row_s(self) -> float:
         return self._memory.row_s
 
-    def open(self, prefix_ids: Sequence[int]) -> PrefixHandle:
-        return MaskedPrefixHandle(self.network, self.properties, prefix_ids, self._memory)
+    def open_prefix(self, prefix_ids: Sequence[int]) -> PrefixHandle:
+        return MaskedPrefixHandle(self.network, self.infill_config, prefix_ids, self._memory)
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:

@@ -7,7 +7,7 @@ Holds what registry.py needs; MLX is imported when a model is loaded.
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelAdapter, ModelError, OnProgress
-from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require
+from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require_mlx
 
 
 def is_preferred(checkpoint: Checkpoint) -> bool:
@@ -17,7 +17,7 @@ def is_preferred(checkpoint: Checkpoint) -> bool:
 
 def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
-    target = require()
+    target = require_mlx()
     progress(0.05, "loading MLX")
     try:
         from inference.models.mlx import weights

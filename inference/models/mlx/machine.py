@@ -53,7 +53,7 @@ def is_apple_silicon() -> bool:
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
-def require() -> MlxDevice:
+def require_mlx() -> MlxDevice:
     """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")

@@ -37,7 +37,7 @@ _ENCODER = "model.encoder.language_model."
 _DECODER = "model.decoder."
 
 
-def read(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
+def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
     """The loaded model, packed as stored. Raises ModelError."""
     progress(0.15, "loading the model library")
     try:
@@ -131,10 +131,10 @@ def load(
     progress(0.1, "checking memory")
     precision = _fitting(checkpoint, device, dtype)
     _prepare(device)
-    model = read(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
+    model = load_model(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
     network = MlxNetwork(model)
-    free_bytes = machine.require().free_bytes
-    cache_bytes = cache_budget(network, checkpoint.properties, free_bytes, on_cpu=not device.on_gpu)
+    free_bytes = machine.require_mlx().free_bytes
+    cache_bytes = cache_budget(network, checkpoint.infill_config, free_bytes, on_cpu=not device.on_gpu)
     return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)
 
 

@@ -278,7 +278,7 @@ class CandidateWriter:
         pieces, probs = answer.token_texts
         if pieces:
             pieces, probs = crop(0, len(fill), (self._pinned, *pieces), (1.0, *probs))
-            pieces, probs = with_typed_piece(self._infilling.pinned(len(self.fills)), pieces, probs)
+            pieces, probs = with_typed_piece(self._run.pinned_text(len(self.fills)), pieces, probs)
         return PartnerFill(fill, is_complete, answer.tokens, (pieces, probs))
 
     def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:

@@ -41,7 +41,7 @@ def resident_bytes() -> int:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Engine:
     save_random_checkpoint(tmp_path, layers=2)
-    engine = Engine(registry.load(str(tmp_path), device="cpu"))
+    engine = Engine(registry.load_model(str(tmp_path), device="cpu"))
     gemma(engine).prefixes.max_bytes = CACHE_BYTES
     return engine
 
@@ -95,9 +95,9 @@ ROWS, VOCABULARY = 128, 152_000
 @pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory a process had at most")
 def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path) -> None:
     random_masked.save_dream(tmp_path, vocab_size=VOCABULARY, num_hidden_layers=1, hidden_size=16, tied=True)
-    family = registry.load(str(tmp_path), device="cpu", dtype="bfloat16")
+    family = registry.load_model(str(tmp_path), device="cpu", dtype="bfloat16")
     context, canvas = (
-        family.open([7] * 20),
+        family.open_prefix([7] * 20),
         CanvasBatch.from_canvases([ComposedCanvas((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device),
     )
     constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))

@@ -20,7 +20,7 @@ class BigramFamily(ModelAdapter):
         self.tokenizer = byte_tokenizer()
         self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
-        self.properties = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
+        self.infill_config = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)
         counts = torch.full((MASK_ID + 1, MASK_ID + 1), _SMOOTHING)
         counts.index_put_((ids[:-1], ids[1:]), torch.tensor(1.0), accumulate=True)
@@ -28,7 +28,7 @@ class BigramFamily(ModelAdapter):
         """(V, V): the log-probability of each token after each."""
         self.opened = 0
 
-    def open(self, prefix_ids: Sequence[int]) -> "BigramContext":
+    def open_prefix(self, prefix_ids: Sequence[int]) -> "BigramContext":
         self.opened += 1
         return BigramContext(self, prefix_ids)
 

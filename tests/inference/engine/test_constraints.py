@@ -27,9 +27,9 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     for token in tokenizer["added_tokens"]:
         token["special"] = token["special"] and token["id"] != MASK
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    properties = InfillConfig(mask_token_id=MASK, prompt="chat")
-    (folder / "infill.json").write_bytes(msgspec.json.encode(properties))
-    return Engine(registry.load(str(folder), device="cpu"))
+    infill_config = InfillConfig(mask_token_id=MASK, prompt="chat")
+    (folder / "infill.json").write_bytes(msgspec.json.encode(infill_config))
+    return Engine(registry.load_model(str(folder), device="cpu"))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_other_files_and_instructions_do_not_delay(twin: Engine) -> None:
 @pytest.fixture(scope="module")
 def masked() -> Engine:
     """Its answers are ranked in several passes, and its prefix is read in one, for every row sees every row."""
-    return Engine(registry.load(str(Path(__file__).parents[2] / "data" / "masked"), device="cpu"))
+    return Engine(registry.load_model(str(Path(__file__).parents[2] / "data" / "masked"), device="cpu"))
 
 
 RANKED = InfillRequest("r", (Text("x = "), Hole(single_line=True), Text("\n")), drafts=True, max_steps=4, seed=1)

@@ -131,7 +131,7 @@ def test_a_candidate_has_its_tokens_with_a_probability_each(embedded: Engine) ->
 def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     """Of two holes of four bytes each, in which this model mostly writes half a character."""
     save_random_checkpoint(tmp_path, parts=1.0)
-    engine, hole = Engine(registry.load(str(tmp_path), device="cpu")), Hole(min_tokens=4, max_tokens=4)
+    engine, hole = Engine(registry.load_model(str(tmp_path), device="cpu")), Hole(min_tokens=4, max_tokens=4)
     answered = []
     for seed in range(30):
         segments = (Text(SOURCE), hole, Text("\nb = "), hole, Text(REST))

@@ -175,7 +175,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
     segments = (Text("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Text("asure(x)\n"))
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
-    model, settings, plan = released.loaded, released.loaded.properties.sampler, planned(released, *segments)
+    model, settings, plan = released.loaded, released.loaded.infill_config.sampler, planned(released, *segments)
     row = plan.compose([9])
     constraint = model.constraints.build(CanvasBatch.from_canvases([row], model.family.device), plan.holes)
     rest = (settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence)

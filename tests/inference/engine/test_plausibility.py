@@ -18,7 +18,7 @@ SEGMENTS = ("import os\n\n\ndef size(path):\n    return ", Hole(single_line=True
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("broken") / "checkpoint"
     save_with_broken_encoder(folder)
-    return Engine(registry.load(str(folder), device="cpu"))
+    return Engine(registry.load_model(str(folder), device="cpu"))
 
 
 @pytest.mark.parametrize("name", ["embedded", "twin"])

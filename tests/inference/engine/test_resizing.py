@@ -30,10 +30,10 @@ class ByHeart(BigramFamily):
         self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 3, can_score=False, can_resize=True)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
-        self.properties = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
+        self.infill_config = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def open(self, prefix_ids: Sequence[int]) -> "Remembered":
+    def open_prefix(self, prefix_ids: Sequence[int]) -> "Remembered":
         self.opened += 1
         return Remembered(self, prefix_ids)
 

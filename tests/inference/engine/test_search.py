@@ -150,7 +150,7 @@ def written(bigrams: Engine, plan: CanvasPlan, *fills: str) -> FilledCanvas:
 
 def scores(bigrams: Engine, plan: CanvasPlan, several: Sequence[FilledCanvas], parts: int) -> tuple[list[float], int]:
     found: list[float] = []
-    with closing(bigrams.loaded.family.open(plan.prefix_ids)) as context:
+    with closing(bigrams.loaded.family.open_prefix(plan.prefix_ids)) as context:
         ranking = FillRanker(bigrams.loaded, context, plan)
         ranking.weights = WEIGHTS
         passes = len(list(ranking.score_by_masking(several, found, parts)))
@@ -173,7 +173,7 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine
     several = [written(bigrams, plan, text) for text in ("dth", "dthwidth", "d")]
     found, passes = scores(bigrams, plan, several, 2)
     assert passes == 3
-    context = bigrams.loaded.family.open(plan.prefix_ids)
+    context = bigrams.loaded.family.open_prefix(plan.prefix_ids)
     for score, one in zip(found, several, strict=True):
         ((_, first, end),) = one.spans
         middle = first + (end - first) // 2
@@ -201,7 +201,7 @@ def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
 
 def ends(bigrams: Engine, *segments: Text | Hole) -> list[float]:
     plan = planned(bigrams, *segments)
-    with_context = bigrams.loaded.family.open(plan.prefix_ids)
+    with_context = bigrams.loaded.family.open_prefix(plan.prefix_ids)
     chances = FillRanker(bigrams.loaded, with_context, plan).end_logprobs()
     with_context.close()
     return chances
@@ -237,10 +237,10 @@ def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tup
     plan = planned(engine, *SEGMENTS)
     rows = trial_canvases([plan.compose([length]) for length in lengths], finished)
     canvas = CanvasBatch.from_canvases(rows, model.family.device)
-    noise = NoiseSource.from_model(model.family.traits, model.properties, torch.Generator().manual_seed(1))
+    noise = NoiseSource.from_model(model.family.traits, model.infill_config, torch.Generator().manual_seed(1))
     constraint = model.constraints.build(canvas, plan.holes)
     with opened(engine, plan.prefix_ids) as context:
-        loop = Denoiser(context, canvas, model.properties.sampler, noise, max_steps=20, constraint=constraint)
+        loop = Denoiser(context, canvas, model.infill_config.sampler, noise, max_steps=20, constraint=constraint)
         yield loop, FillRanker(model, context, plan), plan
 
 
@@ -278,7 +278,7 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
         assert int(loop.prediction_ids[0, first]) in hole.allowed_ids
-        unwritten = {model.properties.mask_token_id}
+        unwritten = {model.infill_config.mask_token_id}
         assert not set(loop.prediction_ids[0].tolist()[first:]) & unwritten
 
 

@@ -22,7 +22,7 @@ REQUEST = InfillRequest("r", (), path="sizes.py", context=CONTEXT, instruction="
 
 def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
     vocabulary = released.loaded.vocabulary
-    frame = prompt.build_frame(vocabulary, released.loaded.properties, REQUEST)
+    frame = prompt.build_frame(vocabulary, released.loaded.infill_config, REQUEST)
     text = vocabulary.decode(list(frame.leading_ids))
     assert "File other.py:\nOTHER = 1" in text and "Use pathlib.\nWrite sizes.py in full" in text
     assert text.endswith("model\n")
@@ -32,19 +32,19 @@ def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
 
 
 def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
-    frame = prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.properties, REQUEST)
-    ids = prompt.encode_prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
+    frame = prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, REQUEST)
+    ids = prompt.encode_prefix(embedded.loaded.vocabulary, embedded.loaded.infill_config, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>"), "a short file is read from its start"
     assert (frame.leading_ids, frame.trailing_ids) == ((), (embedded.loaded.vocabulary.id_of("<eos>"),))
 
 
 def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -> None:
     assert embedded.context_tokens == 0
-    properties = released.loaded.properties
-    assert 0 < released.context_tokens < properties.max_prefix_tokens
+    infill_config = released.loaded.infill_config
+    assert 0 < released.context_tokens < infill_config.max_prefix_tokens
     many = tuple(Snippet(f"file_{number}.py", f"OTHER_{number} = 1\n" * 200) for number in range(40))
     request = InfillRequest("r", (), path="sizes.py", context=many)
-    frame = prompt.build_frame(released.loaded.vocabulary, properties, request)
+    frame = prompt.build_frame(released.loaded.vocabulary, infill_config, request)
     text = released.loaded.vocabulary.decode(list(frame.leading_ids))
     assert len(frame.leading_ids) <= released.context_tokens + 16
     assert "OTHER_0 = 1" in text and "OTHER_39 = 1" not in text
@@ -53,14 +53,14 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
 def test_instruction_without_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
     request = InfillRequest("r", (), instruction="Use pathlib. " * 100_000)
     with pytest.raises(RequestError, match="instruction of 1300000 characters is too long"):
-        prompt.build_frame(released.loaded.vocabulary, released.loaded.properties, request)
-    assert prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.properties, request).leading_ids == ()
+        prompt.build_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
+    assert prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, request).leading_ids == ()
 
 
 def test_other_files_are_read_until_one_does_not_fit(released: Engine) -> None:
     context = (Snippet("first.py", "FIRST = 1"), Snippet("huge.py", "x" * 1_000_000), Snippet("last.py", "LAST = 1"))
     request = InfillRequest("r", (), path="folder/" * 100_000 + "sizes.py", context=context)
-    frame = prompt.build_frame(released.loaded.vocabulary, released.loaded.properties, request)
+    frame = prompt.build_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
     text = released.loaded.vocabulary.decode(list(frame.leading_ids))
     assert "FIRST = 1" in text and "huge.py" not in text
     assert "LAST" not in text and "sizes.py in full" in text
@@ -95,9 +95,9 @@ def test_pieces_are_the_text_and_none_is_long() -> None:
 
 
 def test_keystroke_keeps_tokens_in_a_one_line_file(embedded: Engine) -> None:
-    vocabulary, properties = embedded.loaded.vocabulary, embedded.loaded.properties
+    vocabulary, infill_config = embedded.loaded.vocabulary, embedded.loaded.infill_config
     text = MINIFIED * 300
-    windows = [prompt.encode_prefix(vocabulary, properties, text + "value=foo("[:typed], 256) for typed in range(11)]
+    windows = [prompt.encode_prefix(vocabulary, infill_config, text + "value=foo("[:typed], 256) for typed in range(11)]
     assert len({window[:100] for window in windows}) <= 2  # it moves once in many keystrokes
     assert all(128 < len(window) <= 256 for window in windows)
     assert all(vocabulary.decode(list(window)) in text + "value=foo(" for window in windows)
@@ -138,7 +138,7 @@ def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) ->
     model, wide = twin.loaded, with_free_rows(twin)
     for after, last in (("\n", model.vocabulary.id_of("<eos>")), (AFTER, None)):
         row = planned(wide, Text(BEFORE), LINE, Text(after)).compose([4])
-        assert len(row.ids) == model.properties.canvas_tokens
+        assert len(row.ids) == model.infill_config.canvas_tokens
         assert last is None or row.ids[-1] == last
     assert len(planned(twin, Text(BEFORE), LINE, Text("\n")).compose([4]).ids) < 32
     assert fill(wide, BEFORE, LINE, "\n", max_steps=2, seed=1).text
@@ -162,7 +162,7 @@ def test_far_suffix_is_read_before_the_file(twin: Engine) -> None:
     assert not set(further) & set(canvas.splitlines())
     assert text.endswith("def size(path):\n    result =")
     tokens = len(twin.loaded.vocabulary.encode("\n".join(further)))
-    assert tokens <= twin.loaded.properties.max_prefix_tokens // 8
+    assert tokens <= twin.loaded.infill_config.max_prefix_tokens // 8
 
 
 def test_late_requests_and_plain_models_read_no_far_suffix(twin: Engine, embedded: Engine) -> None:

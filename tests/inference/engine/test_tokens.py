@@ -51,7 +51,7 @@ def nfc(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     shutil.copytree(DATA / "masked", folder, dirs_exist_ok=True)
     stated = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(stated | {"normalizer": {"type": "NFC"}}))
-    return Engine(registry.load(str(folder), device="cpu"))
+    return Engine(registry.load_model(str(folder), device="cpu"))
 
 
 @given(st.text(max_size=80))

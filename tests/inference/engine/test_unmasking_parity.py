@@ -140,7 +140,7 @@ def ours(
     bias: torch.Tensor = NO_MASK,
 ) -> tuple[list[int], int]:
     """The tokens of our loop behind the prefix, and the forward passes it took."""
-    context, canvas = family.open(PREFIX), CanvasBatch.from_canvases([row], family.device)
+    context, canvas = family.open_prefix(PREFIX), CanvasBatch.from_canvases([row], family.device)
     constraint = Constraint(bias[None], torch.zeros(len(canvas.hole_rows), dtype=torch.long))
     noise = NoiseSource(VOCABULARY_SIZE, torch.Generator(), MASK)
     loop = UnmaskingDenoiser(context, canvas, settings, noise, constraint=constraint, resizing=resizing)

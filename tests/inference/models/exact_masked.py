@@ -16,12 +16,12 @@ from inference.models.masked.adapter import MaskedDiffusionAdapter, MaskedPrefix
 
 
 def load_exact(folder: Path) -> "ExactMasked":
-    one = cast("MaskedDiffusionAdapter", registry.load(str(folder), device="cpu", dtype="float32"))
-    return ExactMasked(one.name, one.network, one.properties, one.tokenizer, one.dtype)
+    one = cast("MaskedDiffusionAdapter", registry.load_model(str(folder), device="cpu", dtype="float32"))
+    return ExactMasked(one.name, one.network, one.infill_config, one.tokenizer, one.dtype)
 
 
 class ExactMasked(MaskedDiffusionAdapter):
-    def open(self, prefix_ids: Sequence[int]) -> PrefixHandle:
+    def open_prefix(self, prefix_ids: Sequence[int]) -> PrefixHandle:
         return ExactContext(self, prefix_ids)
 
 
@@ -38,7 +38,7 @@ class ExactContext(PrefixHandle):
         width, found = ids.shape[1], []
         for number, canvas in enumerate(ids):
             alone = canvas if valid is None else canvas[valid[number]]
-            first = MaskedPrefixHandle(self.family.network, self.family.properties, self.prefix_ids, SequenceCache())
+            first = MaskedPrefixHandle(self.family.network, self.family.infill_config, self.prefix_ids, SequenceCache())
             found.append(first.predict(alone[None], rows[rows // width == number] % width))
         return torch.cat(found)
 

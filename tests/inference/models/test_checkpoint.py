@@ -179,7 +179,7 @@ def test_hostile_folder_is_checked_first(random_folder: Path, tmp_path: Path, nu
     breaks(folder)
     before = psutil.Process().memory_info().rss
     with pytest.raises(ModelError, match=message) as caught:
-        registry.load(str(folder), device="cpu")
+        registry.load_model(str(folder), device="cpu")
     assert "hostile" in str(caught.value) and "\n" not in str(caught.value)
     assert psutil.Process().memory_info().rss - before < 500 << 20
 
@@ -189,7 +189,7 @@ def test_a_name_that_is_no_model_is_refused(model: str, tmp_path: Path, monkeypa
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
     with pytest.raises(ModelError, match="no such model|config.json is missing"):
-        registry.find(model)
+        registry.open_checkpoint(model)
 
 
 @pytest.mark.parametrize("name", ["owner/name", "name"])
@@ -199,23 +199,23 @@ def test_a_folder_of_a_checkout_never_takes_the_place_of_a_name(
     shutil.copytree(random_folder, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match=rf"for the folder of this name here write \./{name}"):
-        registry.find(name)
-    assert registry.find(f"./{name}").folder == tmp_path / name
-    assert registry.find(f"{name}/").folder == tmp_path / name
+        registry.open_checkpoint(name)
+    assert registry.open_checkpoint(f"./{name}").folder == tmp_path / name
+    assert registry.open_checkpoint(f"{name}/").folder == tmp_path / name
 
 
 @pytest.mark.parametrize(("options", "message"), [({"device": "abacus"}, "abacus"), ({"dtype": "int3"}, "int3")])
 def test_a_device_or_dtype_that_is_not_there_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        registry.load(**options)  # type: ignore[arg-type]
+        registry.load_model(**options)  # type: ignore[arg-type]
 
 
 def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
     told: list[float] = []
-    registry.load(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
+    registry.load_model(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
 
 
 def test_the_embedded_checkpoint_is_small() -> None:
-    assert sum(file.stat().st_size for file in registry.find("embedded").folder.iterdir()) <= 20_000_000
+    assert sum(file.stat().st_size for file in registry.open_checkpoint("embedded").folder.iterdir()) <= 20_000_000

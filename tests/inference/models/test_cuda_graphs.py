@@ -153,7 +153,7 @@ def recorder() -> OneBuffer:
 def engine(tmp_path: Path, recorder: OneBuffer) -> Engine:
     """A small model whose passes are recorded as on a GPU, where rows are free."""
     save_random_checkpoint(tmp_path, canvas_tokens=64)
-    family: Any = registry.load(str(tmp_path), device="cpu", dtype="float32")
+    family: Any = registry.load_model(str(tmp_path), device="cpu", dtype="float32")
     family.network = CudaGraphNetwork(family.network.model, recorder)
     family.prefixes = encoded_cache(family.network, 64 << 20)
     family.traits = dataclasses.replace(family.traits, free_rows=512)

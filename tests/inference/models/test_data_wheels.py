@@ -18,13 +18,13 @@ from zipfile import ZipFile
 import pytest
 
 from inference.models import data_wheels, hub
-from inference.models.catalogue import PinnedFile, Wheels
+from inference.models.catalogue import PinnedFile, WheelMirror
 from inference.models.data_wheels import NoPartError
 from tests.workers import PATIENCE_S
 
 CONTENT = random.Random(1).randbytes(300_000)
 CUTS = (CONTENT[:130_000], CONTENT[130_000:210_000], CONTENT[210_000:])
-WHEELS = Wheels("made-up-part", "0.1", len(CUTS))
+WHEELS = WheelMirror("made-up-part", "0.1", len(CUTS))
 FILE = PinnedFile("m.gguf", "r", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), WHEELS)
 
 

@@ -34,7 +34,7 @@ def copied(random_folder: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def four_bit_engine(random_folder: Path) -> Engine:
-    return Engine(registry.load(str(random_folder), device="cpu", dtype="4bit"))
+    return Engine(registry.load_model(str(random_folder), device="cpu", dtype="4bit"))
 
 
 def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
@@ -47,8 +47,8 @@ def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> t
 
 
 def loaded(folder: Path, dtype: str) -> Any:
-    found = registry.find(str(folder))
-    return weights.read(found, CPU, dtype, lambda _fraction, _what: None)
+    found = registry.open_checkpoint(str(folder))
+    return weights.load_model(found, CPU, dtype, lambda _fraction, _what: None)
 
 
 def stock(folder: Path) -> Any:
@@ -80,7 +80,7 @@ def test_a_vision_tower_takes_no_memory(random_folder: Path, copied: Path) -> No
 
 
 def test_trained_predictions_are_close_to_bfloat16() -> None:
-    ids = registry.find(str(TWIN)).tokenizer().encode(CODE).ids
+    ids = registry.open_checkpoint(str(TWIN)).tokenizer().encode(CODE).ids
     half, packed = (rows(DiffusionGemmaNetwork(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
     assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
     assert not torch.equal(half, packed)
@@ -119,7 +119,7 @@ def test_a_missing_or_misshapen_weight_is_named(copied: Path, name: str, drop: b
     tensors |= {} if drop else {f"model.decoder.{name}": tensor[:-1].clone()}
     save_file(tensors, file, {"format": "pt"})
     with pytest.raises(ModelError, match=f"{name} is (missing|of shape).*download the checkpoint again"):
-        registry.load(str(copied), device="cpu", dtype="4bit")
+        registry.load_model(str(copied), device="cpu", dtype="4bit")
 
 
 LAYERS = 4
@@ -133,7 +133,8 @@ from inference.models import registry
 from inference.models.diffusion_gemma import weights
 
 def load(folder):
-    return weights.read(registry.find(folder), torch.device("cpu"), "4bit", lambda fraction, what: None)
+    checkpoint = registry.open_checkpoint(folder)
+    return weights.load_model(checkpoint, torch.device("cpu"), "4bit", lambda fraction, what: None)
 
 def memory_bytes(key):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -159,7 +160,7 @@ def test_loading_takes_no_more_than_the_result_and_one_layer(random_folder: Path
 
 
 def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> None:
-    found = registry.find(str(random_folder))
+    found = registry.open_checkpoint(str(random_folder))
     sizes = {name: weights.weight_bytes(found, name) for name in ("float32", "bfloat16", "4bit")}
     needed = {name: devices.needed_bytes(size) for name, size in sizes.items()}
     assert needed["4bit"] < needed["bfloat16"] < needed["float32"]
@@ -173,7 +174,7 @@ def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> No
 
 def test_experts_of_an_odd_size_are_refused_in_4_bits(tmp_path: Path) -> None:
     made_up.write(tmp_path, 2, dense=False, **made_up.SMALL | {"hidden_size": 36, "moe_intermediate_size": 5})
-    found = registry.find(str(tmp_path))
+    found = registry.open_checkpoint(str(tmp_path))
     assert weights.choose_dtype(found, CPU, "bfloat16", 1 << 40) == "bfloat16"
     with pytest.raises(ModelError, match="dtype '4bit' packs blocks of 64 weights, and its experts are no multiple"):
         weights.choose_dtype(found, CPU, "4bit", 1 << 40)
@@ -182,7 +183,7 @@ def test_experts_of_an_odd_size_are_refused_in_4_bits(tmp_path: Path) -> None:
 def test_the_weights_take_what_was_reckoned(four_bit_engine: Engine, random_folder: Path) -> None:
     model = gemma(four_bit_engine).network.model
     taken = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
-    reckoned = weights.weight_bytes(registry.find(str(random_folder)), "4bit")
+    reckoned = weights.weight_bytes(registry.open_checkpoint(str(random_folder)), "4bit")
     assert taken < reckoned < 1.6 * taken
 
 
@@ -193,7 +194,7 @@ def test_a_missing_package_is_named_with_what_brings_it(random_folder: Path) -> 
         "real = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'bitsandbytes' else real(name, *rest)\n"
         "from inference.models import registry\n"
-        "registry.load(sys.argv[1], device='cpu', dtype='4bit')\n"
+        "registry.load_model(sys.argv[1], device='cpu', dtype='4bit')\n"
     )
     command = [sys.executable, "-c", program, str(random_folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -203,7 +204,7 @@ def test_a_missing_package_is_named_with_what_brings_it(random_folder: Path) -> 
 
 def test_the_catalogue_says_what_the_released_shape_takes(tmp_path: Path) -> None:
     made_up.write(tmp_path, 30, dense=False)
-    found = registry.find(str(tmp_path))
+    found = registry.open_checkpoint(str(tmp_path))
     for dtype in ("float32", "bfloat16", "4bit"):
         said = catalogue.entry_named("diffusiongemma-26b").weight_bytes(dtype)
         assert said == pytest.approx(weights.weight_bytes(found, dtype), rel=0.02), dtype

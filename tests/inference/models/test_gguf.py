@@ -213,7 +213,7 @@ def test_a_token_outside_the_vocabulary_is_refused_early(file: Path, tmp_path: P
     content[at : at + 4] = struct.pack("<I", 4_000_000_000)
     (tmp_path / "bad.gguf").write_bytes(content)
     with pytest.raises(ModelError, match="4000000000 is not a token of a vocabulary of"):
-        registry.find(str(tmp_path / "bad.gguf"))
+        registry.open_checkpoint(str(tmp_path / "bad.gguf"))
 
 
 def test_one_weight_under_two_names_is_refused(file: Path) -> None:
@@ -236,7 +236,7 @@ def test_nan_in_a_weight_is_a_clear_error(file: Path, tmp_path: Path, name: str,
     content[begin : begin + 4] = struct.pack("<f", float("nan"))
     (tmp_path / "nan.gguf").write_bytes(content)
     with pytest.raises(ModelError, match="NaN"):
-        registry.load(str(tmp_path / "nan.gguf"), device="cpu", dtype=dtype)
+        registry.load_model(str(tmp_path / "nan.gguf"), device="cpu", dtype=dtype)
 
 
 def test_a_file_that_shrinks_is_a_clear_error(file: Path, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_file_that_shrinks_is_a_clear_error(file: Path, tmp_path: Path) -> Non
     with pytest.raises(ModelError, match="shorter"):
         found.tokenizer()
     with pytest.raises(ModelError, match="shorter"):
-        tensor_readers.opened(found).tensor("model.norm.weight", (192,), torch.device("cpu"), torch.float32)
+        tensor_readers.open_tensors(found).tensor("model.norm.weight", (192,), torch.device("cpu"), torch.float32)
 
 
 def test_torch_is_not_imported_to_read_a_header(file: Path) -> None:

@@ -42,7 +42,7 @@ def loaded(folder: Path) -> ModelAdapter:
 
 
 def predicted(family: ModelAdapter, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
-    context = family.open(ids[:prefix].tolist())
+    context = family.open_prefix(ids[:prefix].tolist())
     assert list(context.prefill()) == []
     return context.predict(ids[None, prefix:], torch.arange(len(ids) - prefix), **other)
 
@@ -60,11 +60,11 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
     assert family.traits.noise is NoiseKind.MASK
     assert not family.traits.can_score
     assert family.traits.vocabulary_size == VOCABULARY_SIZE
-    properties, dream = family.properties, name.startswith("dream")
-    assert (properties.mask_token_id, properties.shifted_logits) == (MASK, name != "mdlm")
+    infill_config, dream = family.infill_config, name.startswith("dream")
+    assert (infill_config.mask_token_id, infill_config.shifted_logits) == (MASK, name != "mdlm")
     resizing = (EXPAND, EOS) if name == "dreamon" else (None, None)
-    assert (properties.expand_token_id, properties.delete_token_id) == resizing
-    assert (properties.bos_token_id, properties.eos_token_id) == ((BOS, EOS) if dream else (None, None))
+    assert (infill_config.expand_token_id, infill_config.delete_token_id) == resizing
+    assert (infill_config.bos_token_id, infill_config.eos_token_id) == ((BOS, EOS) if dream else (None, None))
     assert family.traits.can_resize is (name == "dreamon")
     text = "def f(x):\n    return 'é' <|mask|>"
     assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
@@ -73,7 +73,9 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
 @pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
 def test_fewer_bits_predict_much_the_same(tmp_path: Path, dtype: str) -> None:
     random_masked.save_dream(tmp_path)
-    exact, rough = (predicted(registry.load(str(tmp_path), device="cpu", dtype=one), IDS) for one in ("float32", dtype))
+    exact, rough = (
+        predicted(registry.load_model(str(tmp_path), device="cpu", dtype=one), IDS) for one in ("float32", dtype)
+    )
     assert torch.nn.functional.cosine_similarity(rough, exact, dim=1).min() > 0.98
 
 
@@ -100,7 +102,7 @@ def test_a_checkpoint_that_makes_no_sense_is_refused(name: str, tmp_path: Path) 
     random_masked.save_open_dcoder(tmp_path)
     breaking(tmp_path)
     with pytest.raises(ModelError, match=message):
-        Engine(registry.load(str(tmp_path), device="cpu"))
+        Engine(registry.load_model(str(tmp_path), device="cpu"))
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
@@ -109,7 +111,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     random_masked.save_open_dcoder(tmp_path)
     model.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"layers.1.mlp.up_proj.weight holds NaN or infinity"):
-        registry.load(str(tmp_path), device="cpu")
+        registry.load_model(str(tmp_path), device="cpu")
 
 
 def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
     tokens = stated["added_tokens_decoder"].values()
     stated["added_tokens_decoder"] = {str(len(vocabulary) + number): token for number, token in enumerate(tokens)}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
-    found = registry.find(str(tmp_path))
+    found = registry.open_checkpoint(str(tmp_path))
     stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
     for text in ("def f(x):\n    return 12 + x\n\n\n", "café café's  \r\n\tx==1", "x    \n\n  def"):
         assert tokenizer_files.tokenizer(found).encode(text).ids == stock.encode(text)
@@ -143,28 +145,28 @@ def with_added(folder: Path, **entries: Any) -> Path:
 
 def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
     odd = {"-7": {"content": "<a>"}, "x": {"content": "<b>"}, "900": {"content": 5}, "901": "<c>", "902": None}
-    found = registry.find(str(with_added(tmp_path, **odd)))
-    assert found.properties.mask_token_id == MASK
+    found = registry.open_checkpoint(str(with_added(tmp_path, **odd)))
+    assert found.infill_config.mask_token_id == MASK
     assert tokenizer_files.tokenizer(found).token_to_id("<|mask|>") == MASK
     random_masked.save_open_dcoder(tmp_path)
-    assert registry.find(str(tmp_path)).properties.mask_token_id == MASK
+    assert registry.open_checkpoint(str(tmp_path)).infill_config.mask_token_id == MASK
 
 
 def test_an_odd_token_that_is_needed_is_missed(tmp_path: Path) -> None:
     folder = with_added(tmp_path, **{str(MASK): {"content": ["<|mask|>"]}})
     with pytest.raises(ModelError, match=f"token {EXPAND} leaves a gap"):
-        tokenizer_files.tokenizer(registry.find(str(folder)))
+        tokenizer_files.tokenizer(registry.open_checkpoint(str(folder)))
 
 
 def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     """Then in 8 bits: in bfloat16 it is slower than in either, but for a few rows of a large model."""
     able = torch.cpu.get_capabilities()
     cpu = torch.device("cpu")
-    found = precision.for_many_rows(cpu, None)
+    found = precision.formats_for_many_rows(cpu, None)
     if able.get("amx_bf16") or able.get("bf16"):
         assert found == ["bfloat16", "float32", "8bit"]
     else:
         assert found == ["float32", "8bit", "bfloat16"]
-    assert precision.for_many_rows(cpu, "bfloat16") == ["bfloat16"]
+    assert precision.formats_for_many_rows(cpu, "bfloat16") == ["bfloat16"]
     with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
-        precision.for_many_rows(cpu, "4bit")
+        precision.formats_for_many_rows(cpu, "4bit")

@@ -38,7 +38,7 @@ def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def both(folder: Path) -> tuple[ModelAdapter, ModelAdapter]:
-    return registry.load(str(folder), device="cpu", dtype="float32"), load_exact(folder)
+    return registry.load_model(str(folder), device="cpu", dtype="float32"), load_exact(folder)
 
 
 def canvas(masks: int, *, written: tuple[int, ...] = (), suffix: int = len(SUFFIX)) -> list[int]:
@@ -55,7 +55,7 @@ def check(contexts: tuple[PrefixHandle, PrefixHandle], *canvases: list[int]) -> 
 
 
 def opened(families: tuple[ModelAdapter, ModelAdapter], prefix: list[int]) -> tuple[PrefixHandle, PrefixHandle]:
-    cached, exact = (family.open(prefix) for family in families)
+    cached, exact = (family.open_prefix(prefix) for family in families)
     return cached, exact
 
 
@@ -112,7 +112,7 @@ def test_of_one_layer_fills_are_those_of_the_exact_model(one_layer: Path) -> Non
 
 
 def test_what_a_request_reuses_is_in_its_statistics(deep: Path) -> None:
-    family = registry.load(str(deep), device="cpu", dtype="float32")
+    family = registry.load_model(str(deep), device="cpu", dtype="float32")
     before = "def area(width, height):\n    return width"
     for typed, reuses in (("", False), (" *", True)):
         done = fill(Engine(family), before + typed, Hole(max_tokens=4), "\n", seed=1).done

@@ -125,7 +125,7 @@ def names_found(home: Path, *names: str) -> list[str]:
         "from inference.models.family import ModelError\n"
         "for name in sys.argv[1:]:\n"
         "    try:\n"
-        "        print(registry.find(name).folder)\n"
+        "        print(registry.open_checkpoint(name).folder)\n"
         "    except ModelError as error:\n"
         "        print(error)\n"
     )
@@ -454,7 +454,7 @@ def test_model_outside_the_catalogue_is_pulled_by_hub_id(home: Path, pull: Pull)
 )
 def test_a_missing_model_is_not_fetched_unasked(name: str, said: str) -> None:
     with pytest.raises(ModelError, match=said):
-        registry.find(name)
+        registry.open_checkpoint(name)
 
 
 def test_cached_config_alone_is_no_model(home: Path) -> None:
@@ -472,13 +472,13 @@ def test_what_the_files_do_not_say_is_in_the_catalogue(tmp_path: Path, home: Pat
     """Which row predicts which token: this checkpoint is in place, and its config.json looks like one that is not."""
     files = tmp_path / "mdlm"
     random_masked.save_open_dcoder(files, mask="<|mask|>")
-    assert registry.find(str(files)).properties.shifted_logits
+    assert registry.open_checkpoint(str(files)).infill_config.shifted_logits
     with hub_of("dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-v0.1", files) as other:
         pull("qwen2.5-coder-0.5b-mdlm", at=other)
     folder = folder_in(home, "qwen2.5-coder-0.5b-mdlm")
-    assert not registry.find(str(folder)).properties.shifted_logits
+    assert not registry.open_checkpoint(str(folder)).infill_config.shifted_logits
     (folder / "infill.json").write_text('{"corruption": "mask", "mask_token_id": 257, "shifted_logits": true}')
-    assert registry.find(str(folder)).properties.shifted_logits, "a checkpoint's own word counts more"
+    assert registry.open_checkpoint(str(folder)).infill_config.shifted_logits, "a checkpoint's own word counts more"
 
 
 def test_nothing_is_fetched_unasked_whatever_a_workspace_says(hub: Hub, home: Path, tmp_path: Path) -> None:

@@ -20,17 +20,17 @@ from inference.models import catalogue, devices
 from inference.models.catalogue import EMBEDDED, ENTRIES
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
-from inference.models.llama.precision import Times
+from inference.models.llama.precision import PredictedTimes
 from inference.models.recommend import (
     Machine,
     Verdict,
-    among,
-    best,
-    edit_model_among,
-    judge,
-    recommended,
-    steps_to,
-    this_machine,
+    best_entry,
+    choose_edit_model,
+    choose_fill_model,
+    examine_machine,
+    install_commands,
+    judge_fit,
+    recommend_for_new_user,
 )
 
 GB = 10**9
@@ -47,9 +47,11 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
-def at(ns: float) -> partial[Times]:
+def at(ns: float) -> partial[PredictedTimes]:
     """A processor that takes so long for a weight in each of 12 passes, and an eighth of it in 256 rows of a prompt."""
-    return partial(lambda weights, _: Times(*(each * weights * ns / 1e9 for each in (12 + 256 / 8, 12, 60 + 2000 / 8))))
+    return partial(
+        lambda weights, _: PredictedTimes(*(each * weights * ns / 1e9 for each in (12 + 256 / 8, 12, 60 + 2000 / 8)))
+    )
 
 
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16, times=at(0.03)), machine("cpu", 16, free=0.6, times=at(0.03))
@@ -75,8 +77,8 @@ MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
     ],
 )
 def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, name: str) -> None:
-    assert recommended(place).name == name
-    assert judge(catalogue.entry_named(name), place).verdict in (Verdict.RUNS, Verdict.PACKAGE)
+    assert recommend_for_new_user(place).name == name
+    assert judge_fit(catalogue.entry_named(name), place).verdict in (Verdict.RUNS, Verdict.PACKAGE)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
     ],
 )
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
-    fit = judge(catalogue.entry_named(name), place)
+    fit = judge_fit(catalogue.entry_named(name), place)
     assert (fit.verdict, fit.words) == (verdict, words)
 
 
@@ -120,7 +122,7 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
     ],
 )
 def test_a_slow_model_is_better_than_the_embedded_one(pulled: str, place: Machine, name: str, why: str) -> None:
-    choice = among([catalogue.entry_named(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
+    choice = choose_fill_model([catalogue.entry_named(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
     assert choice.model == f"qwen2.5-coder-{name}"
     assert why in choice.why
 
@@ -138,7 +140,7 @@ EDITS = [entry for entry in ENTRIES if entry.edits]
     ],
 )
 def test_the_edit_model_fits_beside_others_and_keeps_up(place: Machine, name: str, why: str) -> None:
-    choice = edit_model_among(EDITS, place)
+    choice = choose_edit_model(EDITS, place)
     assert choice.model == name
     assert choice.why == f"the best of what was pulled: {why}"
 
@@ -152,11 +154,11 @@ def test_the_edit_model_fits_beside_others_and_keeps_up(place: Machine, name: st
 )
 def test_no_edit_model_is_better_than_one_that_does_not_fit(place: Machine, why: str) -> None:
     with pytest.raises(ModelError, match=f"no pulled edit model runs well here: zeta-2 .*{why}"):
-        edit_model_among(EDITS, place)
+        choose_edit_model(EDITS, place)
 
 
 def test_no_edit_model_is_taken_to_fill_holes() -> None:
-    assert not recommended(BIG_GPU).edits
+    assert not recommend_for_new_user(BIG_GPU).edits
 
 
 def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,32 +178,35 @@ def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
-    assert judge(catalogue.entry_named("dreamon-7b"), machine("cuda:0", 12)).dtype == "8bit"
-    assert judge(catalogue.entry_named("diffusiongemma-26b"), machine("cuda:0", 24)).dtype == "4bit"
-    assert "8bit" in this_machine("cpu").dtypes["masked"]
+    assert judge_fit(catalogue.entry_named("dreamon-7b"), machine("cuda:0", 12)).dtype == "8bit"
+    assert judge_fit(catalogue.entry_named("diffusiongemma-26b"), machine("cuda:0", 24)).dtype == "4bit"
+    assert "8bit" in examine_machine("cpu").dtypes["masked"]
 
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     place = machine("cuda:0", 24, four_bit=False)
     pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
-    assert steps_to(catalogue.entry_named("diffusiongemma-26b"), place) == [install_hints.install_command("4bit"), pull]
-    assert steps_to(catalogue.entry_named(EMBEDDED), place) == []
+    assert install_commands(catalogue.entry_named("diffusiongemma-26b"), place) == [
+        install_hints.install_command("4bit"),
+        pull,
+    ]
+    assert install_commands(catalogue.entry_named(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True)
-    assert steps_to(catalogue.entry_named("diffusiongemma-26b-mlx-4bit"), mac)[0] == install_hints.install_command(
-        "mlx"
-    )
+    assert install_commands(catalogue.entry_named("diffusiongemma-26b-mlx-4bit"), mac)[
+        0
+    ] == install_hints.install_command("mlx")
 
 
 def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
     place = replace(LAPTOP, four_bit=False)
     entry = catalogue.entry_named("qwen2.5-coder-0.5b")
-    assert judge(entry, place).verdict is Verdict.RUNS
-    assert among([entry], place).model == entry.name
-    assert recommended(place) is entry
+    assert judge_fit(entry, place).verdict is Verdict.RUNS
+    assert choose_fill_model([entry], place).model == entry.name
+    assert recommend_for_new_user(place) is entry
 
 
 def test_every_entry_is_whole() -> None:
-    families = {*this_machine("cpu").dtypes, "mlx"}
+    families = {*examine_machine("cpu").dtypes, "mlx"}
     assert len({entry.name for entry in ENTRIES}) == len({entry.repo for entry in ENTRIES}) == len(ENTRIES)
     for entry in ENTRIES:
         assert entry.name == entry.name.lower()
@@ -210,7 +215,7 @@ def test_every_entry_is_whole() -> None:
         assert entry.licence
         assert 0 <= entry.packed < entry.parameters
         msgspec.convert(entry.infill, InfillConfig)
-        assert catalogue.find(entry.name.upper()) is catalogue.find(entry.repo or entry.name) is entry
+        assert catalogue.find_entry(entry.name.upper()) is catalogue.find_entry(entry.repo or entry.name) is entry
 
 
 @pytest.mark.parametrize(("name", "billions"), [("open-dcoder-0.5b", 0.494), ("dreamon-7b", 7.616)])
@@ -225,13 +230,13 @@ def test_of_models_with_a_score_the_largest_is_best() -> None:
     large, small = catalogue.entry_named("dreamon-7b"), catalogue.entry_named("qwen2.5-coder-1.5b")
     assert large.quality and small.quality
     assert large.quality.protocol != small.quality.protocol
-    assert best([small, large]) is large
+    assert best_entry([small, large]) is large
 
 
 def test_what_is_not_scored_comes_behind_what_is() -> None:
     released = catalogue.entry_named("diffusiongemma-26b")
-    assert best([released, catalogue.entry_named("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
-    assert best([catalogue.entry_named(EMBEDDED), released]) is released
+    assert best_entry([released, catalogue.entry_named("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
+    assert best_entry([catalogue.entry_named(EMBEDDED), released]) is released
 
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"

@@ -17,7 +17,7 @@ TWIN = Path(__file__).parents[2] / "data" / "twin"
 @pytest.fixture(scope="module")
 def masked() -> Engine:
     """In float32, so that every host fills alike."""
-    return Engine(registry.load(str(TWIN.with_name("masked")), device="cpu", dtype="float32"))
+    return Engine(registry.load_model(str(TWIN.with_name("masked")), device="cpu", dtype="float32"))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_it_fills_what_both_sides_tell(
 ) -> None:
     """Given the number of tokens, the healed one included, and the published stop: ours ends too early at one."""
     engine: Engine = request.getfixturevalue(name)
-    stop = msgspec.structs.replace(engine.loaded.properties.sampler, total_entropy=0.0, still_steps=0)
+    stop = msgspec.structs.replace(engine.loaded.infill_config.sampler, total_entropy=0.0, still_steps=0)
     published = using(engine, sampler=stop)
     hole = Hole(min_tokens=tokens, max_tokens=tokens, single_line=True)
     assert fill(published, before, hole, after, path="module.py", seed=0, max_steps=16).text == expected

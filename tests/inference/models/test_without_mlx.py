@@ -16,18 +16,18 @@ pytestmark = pytest.mark.skipif(find_spec("mlx") is not None, reason="MLX is ins
 
 def test_the_extra_is_named_where_the_device_is_asked_for() -> None:
     with pytest.raises(ModelError, match=r"mlx and mlx-vlm, which are missing; .*pip install .infill-ls\[mlx\]"):
-        registry.load(device="mlx")
+        registry.load_model(device="mlx")
 
 
 def test_a_checkpoint_that_mlx_has_packed_says_that_it_needs_it(tmp_path: Path) -> None:
-    folder = shutil.copytree(registry.find("embedded").folder, tmp_path / "packed")
+    folder = shutil.copytree(registry.open_checkpoint("embedded").folder, tmp_path / "packed")
     packing = {"group_size": 64, "bits": 4, "mode": "affine", "model.decoder.embed_tokens": {"bits": 8}}
     rewrite(folder, quantization=packing)
     with pytest.raises(ModelError, match=r"MLX has packed its weights.*install infill-ls\[mlx\]"):
-        registry.load(str(folder))
+        registry.load_model(str(folder))
 
 
 def test_a_family_that_does_not_run_on_it_says_so(tmp_path: Path) -> None:
     save_open_dcoder(tmp_path)
     with pytest.raises(ModelError, match="device 'mlx' runs diffusion_gemma models alone"):
-        registry.load(str(tmp_path), device="mlx")
+        registry.load_model(str(tmp_path), device="mlx")

@@ -248,7 +248,7 @@ def test_no_canvas_is_wider_than_the_checkpoint_knows(tmp_path: Path, stated: di
     (tmp_path / "config.json").write_text(json.dumps(stated))
     for served in (width, 10**12):
         found = load_tokenizer(ServedModel("infill", str(tmp_path)), served, None, "http://localhost:8000")
-        assert found.properties.canvas_tokens == width
+        assert found.infill_config.canvas_tokens == width
 
 
 @pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
@@ -263,8 +263,8 @@ def test_a_folder_that_another_machine_names_is_not_opened_here(url: str) -> Non
 @pytest.mark.parametrize("model", ["embedded", str(TWIN)])
 def test_a_checkpoint_states_how_it_is_sampled(model: str) -> None:
     """vLLM reads it from generation_config.json, and ends at its start where it is not all there."""
-    found = registry.find(model)
-    stated, sampler = json.loads((found.folder / "generation_config.json").read_text()), found.properties.sampler
+    found = registry.open_checkpoint(model)
+    stated, sampler = json.loads((found.folder / "generation_config.json").read_text()), found.infill_config.sampler
     assert stated["sampler_config"]["_cls_name"] == "EntropyBoundSamplerConfig"
     assert stated["sampler_config"]["entropy_bound"] == sampler.entropy_bound > 0
     assert stated["max_denoising_steps"] == sampler.max_steps

@@ -14,11 +14,11 @@ from lsp_server.http.schemas import (
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
     StreamedText,
-    budget_of,
+    build_document,
     decode_request,
-    document_of,
+    fill_budget,
     fim_input_of,
-    hole_of,
+    find_hole,
     parse_fim_prompt,
 )
 from lsp_server.settings.schema import Settings
@@ -62,7 +62,7 @@ def asks_for_a_line(**fields: object) -> bool:
 
 def hole_in(params: CompletionRequest) -> Span:
     fim_input = params.fim_input()
-    return hole_of(params, fim_input, document_of(fim_input).snapshot())
+    return find_hole(params, fim_input, build_document(fim_input).snapshot())
 
 
 def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
@@ -72,7 +72,7 @@ def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
 
 
 def test_the_limit_of_tokens_is_kept_within_ours() -> None:
-    assert [budget_of(asked(n_predict=count), Settings(), "a plugin").max_tokens for count in (7, -1, 10**9)] == [
+    assert [fill_budget(asked(n_predict=count), Settings(), "a plugin").max_tokens for count in (7, -1, 10**9)] == [
         7,
         0,
         1024,
@@ -92,7 +92,7 @@ def test_a_secret_file_is_not_filled() -> None:
 
 @pytest.mark.parametrize(("path", "language"), [("src/a b#.py", "python"), ("C:\\x\\a.rs", "rust"), ("", "")])
 def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
-    snapshot = document_of(FimInput("x = ", "\n", path)).snapshot()
+    snapshot = build_document(FimInput("x = ", "\n", path)).snapshot()
     assert (snapshot.language_id, snapshot.text) == (language, "x = \n")
     assert (snapshot.tree is not None) == bool(language)
     assert path_of(snapshot.uri).rpartition("/")[2] == path.replace("\\", "/").rpartition("/")[2]

@@ -7,7 +7,7 @@ import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.commands.arguments import add_model_arguments, settings_of
-from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
+from lsp_server.settings.layers import Layer, Origin, environment_layers, merge_layers
 from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, ServerSettings, Settings, json_schema
 
 
@@ -27,7 +27,7 @@ from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, Serv
     ],
 )
 def test_one_bad_key_is_reported_and_the_rest_is_used(raw: dict[str, object]) -> None:
-    settings, problems = resolve([Layer("start options", {**raw, "disabledLanguages": ["markdown"]})])
+    settings, problems = merge_layers([Layer("start options", {**raw, "disabledLanguages": ["markdown"]})])
     assert settings == msgspec.structs.replace(Settings(), disabled_languages=("markdown",))
     assert len(problems) == 1
     assert problems[0].startswith("start options: ")
@@ -35,7 +35,7 @@ def test_one_bad_key_is_reported_and_the_rest_is_used(raw: dict[str, object]) ->
 
 
 def test_a_misspelt_key_is_answered_with_the_right_one() -> None:
-    _, problems = resolve([Layer("a", {"max_steps": 4, "context": {"enabld": False}})])
+    _, problems = merge_layers([Layer("a", {"max_steps": 4, "context": {"enabld": False}})])
     assert problems == [
         "a: unknown setting 'max_steps' (did you mean 'maxSteps'?); ignored",
         "a: unknown setting 'context.enabld' (did you mean 'context.enabled'?); ignored",
@@ -44,12 +44,12 @@ def test_a_misspelt_key_is_answered_with_the_right_one() -> None:
 
 def test_settings_that_are_no_object_are_reported() -> None:
     problem = "start options: Expected object, got array; ignored"
-    assert resolve([Layer("start options", ["x"])]) == (Settings(), [problem])
+    assert merge_layers([Layer("start options", ["x"])]) == (Settings(), [problem])
 
 
 def test_patterns_of_secret_files_add_up() -> None:
     layers = [Layer("a", {"secretGlobs": ["x"]}), Layer("b", {"secretGlobs": ["y"]}, Origin.EDITOR)]
-    assert resolve(layers)[0].secret_globs == ("x", "y")
+    assert merge_layers(layers)[0].secret_globs == ("x", "y")
 
 
 WORKSPACE = Origin.WORKSPACE
@@ -73,38 +73,38 @@ WORKSPACE = Origin.WORKSPACE
 def test_only_a_trusted_workspace_chooses_model_and_server(theirs: dict[str, object], ignored: list[str]) -> None:
     mine = {"model": "http://localhost:8000"}
     layer = Layer("infill-ls.toml", theirs, WORKSPACE)
-    settings, problems = resolve([Layer("a", mine), layer])
-    assert settings == resolve([Layer("a", {**mine, "maxSteps": theirs.get("maxSteps")})])[0]
+    settings, problems = merge_layers([Layer("a", mine), layer])
+    assert settings == merge_layers([Layer("a", {**mine, "maxSteps": theirs.get("maxSteps")})])[0]
     assert sorted(problem.split()[1] for problem in problems) == ignored
     assert all(problem.startswith("infill-ls.toml: ") for problem in problems)
     assert "--trust-workspace" in " ".join(problems)
-    trusted, problems = resolve([Layer("a", {"trustWorkspace": True}), layer])
-    assert trusted == resolve([Layer("a", {**theirs, "trustWorkspace": True})])[0]
+    trusted, problems = merge_layers([Layer("a", {"trustWorkspace": True}), layer])
+    assert trusted == merge_layers([Layer("a", {**theirs, "trustWorkspace": True})])[0]
     assert problems == []
 
 
 def test_later_change_cannot_name_another_server() -> None:
     mine = {"model": "http://localhost:8000", "server": {"tokenizer": "/mine"}}
-    started, _ = resolve([Layer("options", mine)])
+    started, _ = merge_layers([Layer("options", mine)])
     later = {"model": "https://theirs.example", "server": {"tokenizer": None, "plainHttp": False}}
-    settings, problems = resolve([Layer("options", mine), Layer("settings", later, Origin.EDITOR)], started)
+    settings, problems = merge_layers([Layer("options", mine), Layer("settings", later, Origin.EDITOR)], started)
     advice = "set it in the start options and restart the server"
     assert problems == [f"settings: {name} is read only at start: {advice}" for name in ("model", "server")]
     assert settings == started
     same = {**mine, "server": {"tokenizer": "/mine", "plainHttp": False, "model": None}}
-    assert resolve([Layer("options", mine), Layer("settings", same, Origin.EDITOR)], started)[1] == []
+    assert merge_layers([Layer("options", mine), Layer("settings", same, Origin.EDITOR)], started)[1] == []
 
 
 def test_the_users_last_word_on_trust_counts() -> None:
     theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
     layers = [Layer("options", {"trustWorkspace": True}), theirs, Layer("flags", {"trustWorkspace": False})]
-    assert resolve(layers)[0].model == "auto"
+    assert merge_layers(layers)[0].model == "auto"
 
 
 def test_repeated_or_overruled_setting_is_no_problem() -> None:
     theirs = Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE)
-    assert resolve([Layer("options", {"model": "theirs"}), theirs])[1] == []
-    settings, problems = resolve([theirs, Layer("flags", {"model": "mine"})])
+    assert merge_layers([Layer("options", {"model": "theirs"}), theirs])[1] == []
+    settings, problems = merge_layers([theirs, Layer("flags", {"model": "mine"})])
     assert (settings.model, problems) == ("mine", [])
 
 
@@ -114,24 +114,24 @@ def test_editor_defaults_do_not_fight_a_trusted_workspace() -> None:
         Layer("settings", {"model": "embedded"}, Origin.EDITOR),
         Layer("infill-ls.toml", {"model": "theirs"}, WORKSPACE),
     ]
-    started, problems = resolve(layers)
+    started, problems = merge_layers(layers)
     assert (started.model, problems) == ("theirs", [])
-    assert resolve(layers, started) == (started, [])
+    assert merge_layers(layers, started) == (started, [])
 
 
 def test_a_workspace_switches_off_more_but_nothing_on() -> None:
     layers = [Layer("a", {"disabledGlobs": ["*.gen.py"], "disabledLanguages": ["sql"]})]
     theirs = Layer("infill-ls.toml", {"disabledGlobs": ["vendor/*"], "disabledLanguages": []}, WORKSPACE)
-    settings, _ = resolve([*layers, theirs])
+    settings, _ = merge_layers([*layers, theirs])
     assert settings.disabled_globs == ("*.gen.py", "vendor/*")
     assert settings.disabled_languages == ("sql",)
 
 
 def test_what_is_read_at_start_stays_until_the_next_start() -> None:
     options = Layer("options", {"trustWorkspace": True})
-    started, _ = resolve([options, Layer("infill-ls.toml", {"model": "one"}, WORKSPACE)])
+    started, _ = merge_layers([options, Layer("infill-ls.toml", {"model": "one"}, WORKSPACE)])
     later = Layer("infill-ls.toml", {"model": "two", "marker": "@@"}, WORKSPACE)
-    settings, (problem,) = resolve([options, later], started)
+    settings, (problem,) = merge_layers([options, later], started)
     assert (settings.model, settings.marker) == ("one", "@@")
     assert problem == "infill-ls.toml: model is read only at start, from the first workspace folder: restart the server"
 
@@ -153,8 +153,8 @@ def test_what_is_read_at_start_stays_until_the_next_start() -> None:
 )
 def test_the_environment_sets_what_the_settings_do(variable: str, text: str, read: object) -> None:
     layers = environment_layers({variable: text, "PATH": "/bin", "INFILL_LS_RUNTIME_DIR": "/run"})
-    settings, problems = resolve(layers)
-    assert (settings, problems) == resolve([Layer("start options", read)]) != (Settings(), [])
+    settings, problems = merge_layers(layers)
+    assert (settings, problems) == merge_layers([Layer("start options", read)]) != (Settings(), [])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
     ],
 )
 def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str) -> None:
-    settings, (problem,) = resolve(environment_layers({variable: text}))
+    settings, (problem,) = merge_layers(environment_layers({variable: text}))
     assert settings == Settings()
     assert problem.startswith(f"environment variable {variable}: ")
     assert said in problem
@@ -191,7 +191,7 @@ def test_schema_describes_every_setting() -> None:
 
 def test_the_defaults_in_the_schema_are_valid_settings() -> None:
     defaults = {name: entry["default"] for name, entry in json_schema()["properties"].items()}
-    assert resolve([Layer("schema", defaults)]) == (Settings(), [])
+    assert merge_layers([Layer("schema", defaults)]) == (Settings(), [])
 
 
 def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,27 +225,27 @@ ON = {
 def test_no_workspace_switches_on_that_text_is_sent_or_kept(origin: Origin, trusts: bool, name: str) -> None:
     """It may switch it off; and what the user has said in the end counts."""
     mine, theirs = Layer("mine", {"trustWorkspace": trusts, **OFF}), Layer("theirs", ON[name], origin)
-    settings, problems = resolve([mine, theirs])
-    assert settings == resolve([mine])[0]
+    settings, problems = merge_layers([mine, theirs])
+    assert settings == merge_layers([mine])[0]
     why = f"{name} cannot be switched on or raised from here"
     assert problems == [f"theirs: {why}: set it in your editor's start options or the environment"]
     less = Layer("sent", OFF, Origin.EDITOR)
-    assert resolve([Layer("mine", {"trustWorkspace": trusts, **ON[name]}), less, theirs])[0] == settings
-    assert resolve([less, theirs, Layer("mine", ON[name])]) == resolve([Layer("mine", {**OFF, **ON[name]})])
+    assert merge_layers([Layer("mine", {"trustWorkspace": trusts, **ON[name]}), less, theirs])[0] == settings
+    assert merge_layers([less, theirs, Layer("mine", ON[name])]) == merge_layers([Layer("mine", {**OFF, **ON[name]})])
 
 
 def test_a_workspace_may_lower_the_sample_and_repeat_it_later() -> None:
     half = Layer("mine", {"shadow": {"sample": 0.5}})
     less = Layer("theirs", {"shadow": {"sample": 0.25}}, Origin.EDITOR)
-    settings, problems = resolve([half, less])
+    settings, problems = merge_layers([half, less])
     assert (settings.shadow.sample, problems) == (0.25, [])
-    assert resolve([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
+    assert merge_layers([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
 
 
 def test_partners_token_is_no_setting() -> None:
     partner = {"URL": "http://localhost:8080", "MODEL": "gemma", "KIND": "chat", "PLAIN_HTTP": "true", "TOKEN": "hush"}
     found = {f"INFILL_LS_PARTNER_{name}": value for name, value in partner.items()}
-    settings, problems = resolve(environment_layers(found | {"INFILL_LS_SHADOW_SAMPLE": "0.1"}))
+    settings, problems = merge_layers(environment_layers(found | {"INFILL_LS_SHADOW_SAMPLE": "0.1"}))
     assert problems == []
     assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)
     assert settings.shadow.sample == 0.1

@@ -5,7 +5,7 @@ import pytest
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
 from lsp_server.settings.worker_options import is_remote, options_problem, partner_options, worker_options
 from lsp_server.worker import WorkerError
-from lsp_server.worker.connect import command
+from lsp_server.worker.connect import worker_command
 from lsp_server.worker.paths import paths_of
 
 PARTNER = PartnerSettings("http://gpu.example:8080/v1/", "gemma", "chat", plain_http=True)
@@ -14,12 +14,12 @@ SETTINGS = Settings(partner=PARTNER, server=ServerSettings("other", "/tokenizer"
 
 def test_the_worker_of_a_partner_is_told_how_it_is_asked() -> None:
     options = partner_options(SETTINGS)
-    words = " ".join(command(paths_of(options), options))
+    words = " ".join(worker_command(paths_of(options), options))
     assert "--model http://gpu.example:8080 " in words
     assert "--server-model gemma --plain-http --sends-token --partner chat" in words
     assert "--no-sends-token" not in words
     unsent = partner_options(SETTINGS, sends_token=False)
-    assert command(paths_of(unsent), unsent)[-3:] == ["--no-sends-token", "--partner", "chat"]
+    assert worker_command(paths_of(unsent), unsent)[-3:] == ["--no-sends-token", "--partner", "chat"]
 
 
 def test_where_the_partner_is_the_model_it_is_the_worker() -> None:
@@ -55,4 +55,4 @@ def test_a_partner_that_cannot_be_one_is_named_by_its_setting(partner: PartnerSe
         other in options_problem(options) for other in ("server.plainHttp", "SERVER", "model:", "--plain-http")
     )
     with pytest.raises(WorkerError, match=words):
-        command(paths_of(options), options)
+        worker_command(paths_of(options), options)

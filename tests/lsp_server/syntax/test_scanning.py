@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, unclosed, unopened
+from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, unclosed_brackets, unopened_brackets
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
-    assert unclosed("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
-    assert unopened("a) [b] }", PLAIN) == [")", "}"]
+    assert unclosed_brackets("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
+    assert unopened_brackets("a) [b] }", PLAIN) == [")", "}"]

@@ -1,6 +1,6 @@
 """What the file of counters and comparisons holds."""
 
-from lsp_server.usage.statistics import CounterKey, Pair, select, usage_file
+from lsp_server.usage.statistics import CounterKey, ShadowPair, select, usage_file
 from tests.workers import until
 
 
@@ -9,11 +9,11 @@ def counts(days: int = 1) -> dict[CounterKey, float]:
     return {CounterKey(*key): count for *key, count in (row.values() for row in rows)}
 
 
-def pairs() -> list[Pair]:
+def pairs() -> list[ShadowPair]:
     rows = select(usage_file(), "SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", 2)
-    return [Pair(**row) for row in rows]
+    return [ShadowPair(**row) for row in rows]
 
 
-async def pairs_once(count: int) -> list[Pair]:
+async def pairs_once(count: int) -> list[ShadowPair]:
     """The comparisons, once there are so many."""
     return await until(lambda: len(found := pairs()) >= count and found)

@@ -10,7 +10,7 @@ import pytest
 
 from lsp_server.cli import main
 from lsp_server.usage import statistics
-from lsp_server.usage.statistics import STATE_VARIABLE, CounterKey, Ledger, Pair, today, usage_file
+from lsp_server.usage.statistics import STATE_VARIABLE, CounterKey, Ledger, ShadowPair, today, usage_file
 from tests.lsp_server.usage.records import counts
 from tests.workers import until
 
@@ -52,7 +52,7 @@ async def test_what_is_in_the_way_is_told_once_and_left_alone(file: Path, what: 
     told: list[str] = []
     ledger = Ledger(told.append)
     ledger.count(KEY)
-    ledger.add(Pair(today(), "python", "one", "two", "nothing", 1.0))
+    ledger.add(ShadowPair(today(), "python", "one", "two", "nothing", 1.0))
     await until(lambda: told)
     assert str(file) in told[0] and "stats forget" in told[0] and "`statistics`" in told[0]
     assert not elsewhere.exists()

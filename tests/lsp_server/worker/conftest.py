@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.diagnosis.workers import survey
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.workers import kill, short_folder
 
@@ -18,5 +18,5 @@ def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         yield Path(folder)
         monkeypatch.setenv(FOLDER_VARIABLE, folder)  # the test may have named another one
-        for worker in asyncio.run(survey("tests")).running:
+        for worker in asyncio.run(survey_workers("tests")).running:
             kill(worker.status.pid)

@@ -20,7 +20,7 @@ from inference.messages import (
     WorkerState,
     encode_frame,
 )
-from lsp_server.diagnosis.workers import survey
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, short_folder, until
@@ -54,7 +54,7 @@ async def test_auto_and_the_same_model_by_name_share_one_worker(
         async with WorkerClient(WorkerOptions(models[-1]), name="tests") as late:
             await late.load()
             assert {client.pid for client in (*clients, late)} == {late.pid}
-        assert len((await survey("tests")).running) == 1
+        assert len((await survey_workers("tests")).running) == 1
     finally:
         for client in clients:
             await client.close()
@@ -123,7 +123,7 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         paths_of(options).folder.mkdir(mode=0o700)
         async with WorkerClient(options, name="tests") as client:
             assert (await client.request(fill())).candidates
-        for worker in (await survey("tests")).running:
+        for worker in (await survey_workers("tests")).running:
             kill(worker.status.pid)
         paths_of(options).socket.unlink(missing_ok=True)
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:

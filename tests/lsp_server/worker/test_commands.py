@@ -18,7 +18,7 @@ from lsp_server.commands import worker
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.worker_options import worker_options
-from lsp_server.worker.connect import command
+from lsp_server.worker.connect import worker_command
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.inference.loaded import save_with_broken_encoder
 from tests.workers import CLI, PATIENCE_S, checks_of, environment, infill_ls
@@ -178,5 +178,5 @@ def test_the_environment_says_how_long_a_worker_stays(monkeypatch: pytest.Monkey
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
         options = worker_options(settings_of(parser.parse_args(arguments)))
         assert options.idle_s == seconds
-        words = command(paths_of(options), options)
+        words = worker_command(paths_of(options), options)
         assert words[words.index("--idle-s") + 1] == str(seconds)

@@ -15,7 +15,7 @@ from inference.remote.file_privacy import privacy_problem
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
 from lsp_server.settings.worker_options import edit_model_options, options_problem, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
-from lsp_server.worker.connect import command, require_folders
+from lsp_server.worker.connect import require_folders, worker_command
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
 
 URL = {"model": "http://h:1"}
@@ -147,7 +147,7 @@ def test_a_model_that_another_program_gets_later_is_found(tmp_path: Path, monkey
     assert options.model == "Some-Coder-Q4_K_M"
     file = tmp_path / "Some-Coder-Q4_K_M.gguf"
     file.touch()
-    words = command(paths_of(options), options)
+    words = worker_command(paths_of(options), options)
     assert words[words.index("--model") + 1] == str(file)
 
 
@@ -185,12 +185,12 @@ def test_another_model_device_type_or_server_is_another_worker(one: dict[str, An
 def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
     options = chosen("https://gpu.example/v1", device="cuda", server=ServerSettings("gemma", "owner/name"))
-    words = command(paths_of(options), options)
+    words = worker_command(paths_of(options), options)
     told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name"]
     assert all(each in " ".join(words) for each in told)
     assert not {"--device", "--plain-http", "hush", "--no-sends-token"} & set(words)
     theirs = WorkerOptions("https://gpu", sends_token=False)
-    assert "--no-sends-token" in command(paths_of(theirs), theirs)
+    assert "--no-sends-token" in worker_command(paths_of(theirs), theirs)
 
 
 @pytest.mark.parametrize("url", ["http://gpu.example", "https://me:hush@gpu.example", "ftp://gpu.example"])
@@ -198,4 +198,4 @@ def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     options = WorkerOptions(url)
     assert options_problem(options) and "hush" not in options_problem(options)
     with pytest.raises(WorkerError, match=re.escape(options_problem(options))):
-        command(paths_of(options), options)
+        worker_command(paths_of(options), options)

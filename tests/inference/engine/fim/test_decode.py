@@ -32,7 +32,7 @@ def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> FimPromp
 
 def written(engine: Engine, one: FimPrompt, lookup: PromptLookup | None) -> tuple[Branch, Decoder]:
     branch = Branch.from_forced(engine.loaded.vocabulary, one)
-    with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
+    with closing(engine.loaded.family.open_prefix([*one.ids, *branch.ids])) as context:
         assert list(context.prefill())[-1:] in ([0], [])
         writer = Decoder(engine.loaded, context, branch.forced, lookup)
         for _ in writer.decode_branch(branch):

@@ -33,7 +33,7 @@ def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[st
     whole = HoleRegion(
         loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1))
     )
-    with closing(family.open(whole.prompt.ids)) as context:
+    with closing(family.open_prefix(whole.prompt.ids)) as context:
         list(context.prefill())
         decoder = Decoder(loaded, context, 0, None)
 
@@ -147,7 +147,7 @@ def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     loaded, family = middle.loaded, middle.loaded.family
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
     whole = HoleRegion(loaded, PromptBuilder(loaded, request()), parts)
-    with closing(family.open(whole.prompt.ids)) as context:
+    with closing(family.open_prefix(whole.prompt.ids)) as context:
         list(context.prefill())
         writer = Decoder(loaded, context, 0, None)
         texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))

@@ -16,7 +16,7 @@ PREFIX, MIDDLE, SUFFIX = 3, 4, 5
 
 
 def loaded(folder: Path = FIM, dtype: str | None = "float32") -> LlamaFimAdapter:
-    family = registry.load(str(folder), device="cpu", dtype=dtype)
+    family = registry.load_model(str(folder), device="cpu", dtype=dtype)
     assert isinstance(family, LlamaFimAdapter)
     return family
 
@@ -43,7 +43,7 @@ def stock_logits(model: Any, ids: Sequence[int]) -> torch.Tensor:
 
 
 def greedy(family: LlamaFimAdapter, ids: Sequence[int], count: int) -> list[int]:
-    context = family.open(ids)
+    context = family.open_prefix(ids)
     list(context.prefill())
     writing = context.continuation(count)
     logits, written = writing.decode(torch.empty(1, 0, dtype=torch.long)), list[int]()

@@ -45,7 +45,7 @@ LLAMAS = {
 
 @contextmanager
 def read(family: LlamaFimAdapter, ids: Sequence[int]) -> Iterator[Any]:
-    with closing(family.open(ids)) as context:
+    with closing(family.open_prefix(ids)) as context:
         list(context.prefill())
         yield context
 
@@ -76,9 +76,9 @@ def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> N
     assert other.stop_ids == one.stop_ids
     ids = one.fim_prompt(BEFORE, AFTER)
     assert other.fim_prompt(BEFORE, AFTER) == ids
-    found, wanted = (each.open([]).log_probabilities([ids])[0] for each in (other, one))
+    found, wanted = (each.open_prefix([]).log_probabilities([ids])[0] for each in (other, one))
     torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-4)
-    loaded(tmp_path / "model.gguf", "bfloat16").open([]).log_probabilities([ids])
+    loaded(tmp_path / "model.gguf", "bfloat16").open_prefix([]).log_probabilities([ids])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> N
 def test_a_llama_that_makes_no_sense_is_refused(tmp_path: Path, config: dict[str, object], words: str) -> None:
     rewrite(random_checkpoint(tmp_path, "llama"), **config)
     with pytest.raises(ModelError, match=words):
-        registry.find(str(tmp_path))
+        registry.open_checkpoint(str(tmp_path))
 
 
 def test_log_probabilities_are_those_of_one_causal_pass(family: LlamaFimAdapter) -> None:
@@ -116,7 +116,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter
     ids = family.fim_prompt(BEFORE, AFTER)
     greedy(family, ids, 4)
     other = [*ids[:-8], 99, *ids[-8:]]
-    context, fresh = family.open(other), loaded().open(other)
+    context, fresh = family.open_prefix(other), loaded().open_prefix(other)
     assert context.reused_tokens == len(ids) - 8
     assert fresh.reused_tokens == 0
     logits = []
@@ -129,7 +129,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter
 
 def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAdapter) -> None:
     ids = family.fim_prompt(BEFORE, AFTER)
-    one, other = family.open(ids), family.open([*ids[:-3], 50, 51])
+    one, other = family.open_prefix(ids), family.open_prefix([*ids[:-3], 50, 51])
     for _ in zip(one.prefill(), other.prefill(), strict=False):
         pass
     for each in (one, other):
@@ -144,11 +144,11 @@ def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAda
 
 def test_long_prompt_is_read_in_pieces(family: LlamaFimAdapter) -> None:
     ids = family.fim_prompt("value = 1\n" * 300, AFTER)
-    context = family.open(ids)
+    context = family.open_prefix(ids)
     known, left = context.reused_tokens, next(context.prefill())
     assert 0 < left < len(ids) - CHUNK_TOKENS
     context.close()
-    again = family.open(ids)
+    again = family.open_prefix(ids)
     assert again.reused_tokens == known + CHUNK_TOKENS
     again.close()
 
@@ -177,7 +177,7 @@ def test_a_model_without_the_tokens_is_refused(tmp_path: Path) -> None:
     folder = changed(tmp_path)
     file = folder / "tokenizer.json"
     file.write_text(file.read_text().replace("<|fim_", "<|no_"))
-    family = registry.load(str(folder), device="cpu")
+    family = registry.load_model(str(folder), device="cpu")
     with pytest.raises(ModelError, match="no fill-in-the-middle tokens"):
         Engine(family)
     assert Engine(family, edits="zeta").edits, "an edit model needs none"
@@ -185,7 +185,7 @@ def test_a_model_without_the_tokens_is_refused(tmp_path: Path) -> None:
 
 def test_a_context_too_short_for_a_hole_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="its context of 4 tokens is too short to fill holes"):
-        registry.load(str(changed(tmp_path, max_position_embeddings=4)), device="cpu")
+        registry.load_model(str(changed(tmp_path, max_position_embeddings=4)), device="cpu")
 
 
 @pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
@@ -198,7 +198,7 @@ def test_fewer_bits_say_nearly_the_same(family: LlamaFimAdapter, dtype: str) -> 
 
 @pytest.mark.parametrize("few_rows", [0, 4, 256])
 def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter, few_rows: int) -> None:
-    found = registry.find(str(FIM))
+    found = registry.open_checkpoint(str(FIM))
     reader = weights.WeightReader(found, torch.device("cpu"), "8bit", few_rows)
     network = reader.network(lambda _share, _what: None)
     check_nearly_the_same(family, LlamaFimAdapter(found, found.tokenizer(), network, "8bit"))
@@ -208,7 +208,7 @@ def check_nearly_the_same(family: LlamaFimAdapter, other: LlamaFimAdapter) -> No
     assert other.network.empty_cache(1).keys_values.nbytes == family.network.empty_cache(1).keys_values.nbytes // 2
     ids = family.fim_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
-        found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
+        found, wanted = (each.open_prefix([]).log_probabilities([rows])[0] for each in (other, family))
         assert (found - wanted).abs().mean() < 0.15
         torch.testing.assert_close(found, wanted, atol=1.0, rtol=0.2)
 
@@ -216,7 +216,7 @@ def check_nearly_the_same(family: LlamaFimAdapter, other: LlamaFimAdapter) -> No
 def test_formats_that_do_not_run_are_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="dtype '4bit' does not run .* 8bit, bfloat16, float32"):
         loaded(dtype="4bit")
-    assert registry.find(str(FIM)).model_type == "qwen2"
+    assert registry.open_checkpoint(str(FIM)).model_type == "qwen2"
 
 
 def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimAdapter) -> None:
@@ -229,7 +229,7 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimA
 
 
 def test_without_products_of_x86_all_formats_are_measured() -> None:
-    found = precision.measured(dynamic=False)
+    found = precision.measure_kernels(dynamic=False)
     assert {*found.formats} == {"8bit", "bfloat16", "float32"}
     assert found.few_rows in (0, 4, 8, 16, 32, 64, 128, 256)
 
@@ -240,29 +240,29 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     try:
         for count in (threads + 1, 1):
             torch.set_num_threads(count)
-            precision.speed.cache_clear()
-            precision.speed()
+            precision.kernel_times.cache_clear()
+            precision.kernel_times()
             assert torch.get_num_threads() == count
     finally:
         torch.set_num_threads(threads)
-        precision.speed.cache_clear()
-    found = precision.speed()
+        precision.kernel_times.cache_clear()
+    found = precision.kernel_times()
     assert {"8bit"} <= {*found.formats} <= {"8bit", "bfloat16", "float32"}
     (file,) = tmp_path.rglob("speed.json")
     assert len(json.loads(file.read_bytes())) == 1
     for content in (0.9, 9.0, -1.0, None):
         other = re.sub(r'("one_row_ns":)[^,}]+', rf"\g<1>{content}", file.read_text()) if content else "no JSON"
         file.write_text(other)
-        precision.speed.cache_clear()
-        assert (precision.speed().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
+        precision.kernel_times.cache_clear()
+        assert (precision.kernel_times().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
     earlier = re.sub(r'("one_row_ns":)[^,}]+', r"\g<1>0.9", file.read_text())
     file.write_text(re.sub(r',"few_rows":\d+', "", earlier))
-    precision.speed.cache_clear()
-    assert precision.speed().one_row_ns != 0.9, "what an earlier release kept is measured again"
-    precision.speed.cache_clear()
+    precision.kernel_times.cache_clear()
+    assert precision.kernel_times().one_row_ns != 0.9, "what an earlier release kept is measured again"
+    precision.kernel_times.cache_clear()
 
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
-    small, large = precision.predicted(5e8, 4e8, 20e9), precision.predicted(15e8, 13e8, 20e9)
+    small, large = precision.predict_times(5e8, 4e8, 20e9), precision.predict_times(15e8, 13e8, 20e9)
     assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
-    assert precision.predicted(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
+    assert precision.predict_times(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"

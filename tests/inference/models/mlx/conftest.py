@@ -12,17 +12,17 @@ from inference.models import registry
 
 collect_ignore_glob = [] if find_spec("mlx") and find_spec("mlx_vlm") else ["test_*.py"]
 
-EMBEDDED = Path(registry.find("embedded").folder)
+EMBEDDED = Path(registry.open_checkpoint("embedded").folder)
 
 
 @pytest.fixture(scope="session")
 def on_mlx() -> Engine:
-    return Engine(registry.load(device="mlx", dtype="float32"))
+    return Engine(registry.load_model(device="mlx", dtype="float32"))
 
 
 @pytest.fixture(scope="session")
 def on_torch() -> Engine:
-    return Engine(registry.load(device="cpu", dtype="float32"))
+    return Engine(registry.load_model(device="cpu", dtype="float32"))
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,9 @@ def packed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed")
     for name in ("tokenizer.json", "infill.json", "generation_config.json"):
         shutil.copy(EMBEDDED / name, folder)
-    model = weights.read(registry.find("embedded"), "bfloat16", on_gpu=True, progress=lambda _share, _what: None)
+    model = weights.load_model(
+        registry.open_checkpoint("embedded"), "bfloat16", on_gpu=True, progress=lambda _share, _what: None
+    )
     config = json.loads((EMBEDDED / "config.json").read_text())
     model, config = quantize_model(model, config, 64, 4, quant_predicate=model.quant_predicate)
     save_weights(folder, model)

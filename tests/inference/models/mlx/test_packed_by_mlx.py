@@ -13,7 +13,7 @@ from tests.inference.models.mlx.test_parity import TASKS, filled
 @pytest.fixture(scope="module")
 def packed(packed_folder: Path) -> Engine:
     """No device is named: nothing but MLX reads it."""
-    return Engine(registry.load(str(packed_folder)))
+    return Engine(registry.load_model(str(packed_folder)))
 
 
 def test_it_runs_by_itself_in_the_bits_that_it_has(packed: Engine) -> None:
@@ -32,7 +32,7 @@ def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
     ids = [on_mlx.loaded.family.tokenizer.encode(text).ids for text in texts]
     sums = []
     for engine in (packed, on_mlx):
-        context = engine.loaded.family.open([2])
+        context = engine.loaded.family.open_prefix([2])
         for _ in context.prefill():
             pass
         sums.append([float(each.mean()) for each in context.log_probabilities(ids)])
@@ -43,9 +43,9 @@ def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
 
 def test_another_dtype_than_its_own_is_refused(packed_folder: Path) -> None:
     with pytest.raises(ModelError, match=r"packed in 4 bits; choose 4bit"):
-        registry.load(str(packed_folder), device="mlx", dtype="bfloat16")
+        registry.load_model(str(packed_folder), device="mlx", dtype="bfloat16")
 
 
 def test_torch_does_not_try_to_read_it(packed_folder: Path) -> None:
     with pytest.raises(ModelError, match=r"MLX has packed its weights.*infill-ls\[mlx\]"):
-        registry.load(str(packed_folder), device="cpu")
+        registry.load_model(str(packed_folder), device="cpu")

@@ -38,6 +38,6 @@ def test_the_tokens_are_those_of_torch(on_mlx: Engine, on_torch: Engine, task: s
 
 def test_with_experts_a_small_window_and_shared_values_too(released: Engine, random_folder: object) -> None:
     """Random weights of the released kind: layers of both kinds, whose full ones have heads of another size."""
-    found = Engine(registry.load(str(random_folder), device="mlx", dtype="float32"))
+    found = Engine(registry.load_model(str(random_folder), device="mlx", dtype="float32"))
     context = (Snippet("other.py", "value = 3\n" * 6),)  # longer than the window
     check_same(found, released, Text("x = "), Hole(min_tokens=5, max_tokens=5), Text("\n"), context=context)

@@ -21,18 +21,18 @@ from tests.inference.models.test_prefix_cache import (  # noqa: F401
 
 @pytest.fixture(scope="module")
 def network(random_folder: Path) -> MlxNetwork:
-    found = registry.find(str(random_folder))
-    return MlxNetwork(weights.read(found, "float32", on_gpu=False, progress=lambda _share, _what: None))
+    found = registry.open_checkpoint(str(random_folder))
+    return MlxNetwork(weights.load_model(found, "float32", on_gpu=False, progress=lambda _share, _what: None))
 
 
 def test_it_predicts_what_transformers_predicts(released: Engine) -> None:
     """What the tests above compare with itself is right, too: canvases behind a prefix, one with rows that are none."""
-    found = registry.load(released.loaded.family.name, device="mlx", dtype="float32")
+    found = registry.load_model(released.loaded.family.name, device="mlx", dtype="float32")
     canvas, rows, valid = torch.arange(10, 30).view(2, 10), torch.arange(17), torch.ones(2, 10, dtype=torch.bool)
     valid[1, 7:] = False
     predicted = []
     for family in (found, released.loaded.family):
-        context = family.open(range(6, 60))
+        context = family.open_prefix(range(6, 60))
         for _ in context.prefill():
             pass
         first = context.predict(canvas, rows, valid=valid)

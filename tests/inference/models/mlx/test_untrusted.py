@@ -44,7 +44,7 @@ def test_what_is_broken_is_said_and_stays_as_it_is(folder: Path, what: str) -> N
     damage(folder)
     before = (folder / "model.safetensors").read_bytes()
     with pytest.raises(ModelError, match=complaint):
-        registry.load(str(folder), device="mlx", dtype="float32")
+        registry.load_model(str(folder), device="mlx", dtype="float32")
     assert (folder / "model.safetensors").read_bytes() == before
 
 
@@ -54,5 +54,5 @@ def test_code_that_a_checkpoint_brings_is_not_run(folder: Path, tmp_path: Path) 
         (folder / name).write_text(f"open({str(trace)!r}, 'w')")
     classes = {"AutoConfig": "modeling.Config", "AutoModel": "modeling.Model"}
     rewrite(folder, auto_map=classes, model_file="modeling.py")
-    registry.load(str(folder), device="mlx", dtype="float32")
+    registry.load_model(str(folder), device="mlx", dtype="float32")
     assert not trace.exists()

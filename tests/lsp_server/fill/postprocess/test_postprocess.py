@@ -21,7 +21,7 @@ from lsp_server.documents.document import Document
 from lsp_server.fill import postprocess
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.scanning import unclosed, unopened
+from lsp_server.syntax.scanning import unclosed_brackets, unopened_brackets
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -148,12 +148,14 @@ AFTER = st.sampled_from(["()", "[]", "{}"]).flatmap(
 @given(PIECES.map("".join), AFTER.map("".join))
 def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> None:
     table = table_of("javascript")
-    assume(not unclosed(fill, table) and not unopened(fill, table))
+    assume(not unclosed_brackets(fill, table) and not unopened_brackets(fill, table))
     source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
     fit = postprocess.FillPostprocessor(source).fit(holes.markers(source)[0], fill) or ""
     cut, whole = (f"if ({each}{after}) {{" for each in (fit, fill))
-    assert len(unclosed(cut, table) + unopened(cut, table)) <= len(unclosed(whole, table) + unopened(whole, table))
-    assert not unclosed(fit, table) or unopened(after, table)
+    assert len(unclosed_brackets(cut, table) + unopened_brackets(cut, table)) <= len(
+        unclosed_brackets(whole, table) + unopened_brackets(whole, table)
+    )
+    assert not unclosed_brackets(fit, table) or unopened_brackets(after, table)
 
 
 INVISIBLE = (
