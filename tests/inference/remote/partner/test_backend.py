@@ -158,7 +158,7 @@ async def test_agreeing_typed_text_goes_on() -> None:
             texts = []
             async for event in partner.infill(asked):
                 if isinstance(event, Draft) and len(server.fills) == 1:
-                    asked.type(0, typed)
+                    asked.set_typed_text(0, typed)
                     server.pause_s = 0.0
                 if isinstance(event, Candidate):
                     texts.append(event.texts)
