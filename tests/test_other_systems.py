@@ -63,10 +63,10 @@ async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
 def test_a_socket_leads_to_another_also_without_links(tmp_path: Path, may_link: bool) -> None:
     (tmp_path / "named.sock").write_text('{"port": 1, "token": ""}')
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.worker_socket import lead\n"
+        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.worker_socket import replace_with_link\n"
         "from tests.as_on_windows import refuse\n"
         f"os.symlink = os.symlink if {may_link} else refuse\n"
-        "lead(Path(sys.argv[1]) / 'auto.sock', Path(sys.argv[1]) / 'named.sock')"
+        "replace_with_link(Path(sys.argv[1]) / 'auto.sock', Path(sys.argv[1]) / 'named.sock')"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=True, cwd=ROOT, env=os.environ)
     assert (tmp_path / "auto.sock").read_text() == (tmp_path / "named.sock").read_text()

@@ -248,7 +248,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def chosen(folder: Path) -> tuple[str, str]:
-    program = "import json; from inference.models import recommend; print(json.dumps(recommend.choose('cpu')))"
+    program = (
+        "import json; from inference.models import recommend; print(json.dumps(recommend.choose_auto_model('cpu')))"
+    )
     environment = {**os.environ, "HF_HOME": str(folder.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
     model, why, better = json.loads(done.stdout)
