@@ -156,7 +156,7 @@ async def test_agreeing_typed_text_goes_on() -> None:
             server.pause_s = 0.3
             asked = job(one_hole(drafts=True))
             texts = []
-            async for event in partner.infill(asked):
+            async for event in partner.replies(asked):
                 if isinstance(event, Draft) and len(server.fills) == 1:
                     asked.set_typed_text(0, typed)
                     server.pause_s = 0.0
@@ -173,7 +173,7 @@ async def test_typing_into_an_earlier_hole_restarts_from_there() -> None:
     async with partner_server(kinds=("fim",), answer=answer) as server, partner_at(server.url) as partner:
         server.raw = lambda asked: [None] if asked.prefix == "a = first\nb = " else None
         asked = job(request(*parts))
-        steps = partner.infill(asked)
+        steps = partner.replies(asked)
         waiting = asyncio.create_task(anext(aiter(steps)))
         await server.until(lambda it: len(it.fills) == 2)
         asked.set_typed_text(0, "other")
