@@ -41,7 +41,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 async def test_it_is_asked_by_infill(llama: ServerProcess, kind: str) -> None:
     async with partner_at(llama.url, kind) as infiller:
         assert infiller.partner == "infill"
-        events = [event async for event in infiller.infill(job(one_hole(max_tokens=12)))]
+        events = [event async for event in infiller.replies(job(one_hole(max_tokens=12)))]
     assert events[-1].outcome is Outcome.COMPLETE
     (candidate,) = (event for event in events if isinstance(event, Candidate))
     assert candidate.texts[0].strip()

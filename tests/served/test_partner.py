@@ -28,7 +28,7 @@ TOKENS = 8
 
 async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[Candidate], Done, str]:
     async with partner_at(url, kind, server_model=name) as infiller:
-        events = [event async for event in infiller.infill(job(asked))]
+        events = [event async for event in infiller.replies(job(asked))]
         done = events[-1]
         assert isinstance(done, Done)
         return [event for event in events if isinstance(event, Candidate)], done, infiller.partner

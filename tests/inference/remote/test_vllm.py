@@ -56,7 +56,7 @@ async def test_holes_are_filled_together_the_same_with_a_seed(server: CanvasServ
         for _ in range(2):
             await answered(infiller, one_hole(min_tokens=4, max_tokens=4, starts_with="file"))
         with pytest.raises(RequestError, match="no longer fit"):
-            infiller.infill(job(NextEditRequest("n", "x = 1\n", ())))
+            infiller.replies(job(NextEditRequest("n", "x = 1\n", ())))
     first, second = server.asked
     assert first == second and first["vllm_xargs"]["diffusion_max_steps"] == 3
     assert len(set(first["vllm_xargs"]["diffusion_seed_canvas"])) > 10, "noise"
@@ -105,7 +105,7 @@ async def test_typed_text_is_pinned_before_and_after_the_server_asks(server: Can
             asked = job(one_hole())
             if typed_early:
                 asked.set_typed_text(0, "path.strip(")
-            events = asyncio.create_task(_all(infiller.infill(asked)))
+            events = asyncio.create_task(_all(infiller.replies(asked)))
             await server.until(lambda it: it.running > 0)
             if not typed_early:
                 asked.set_typed_text(0, "path.strip(")
@@ -137,7 +137,7 @@ async def test_at_the_deadline_what_is_there_is_the_answer(server: CanvasServer)
 async def test_cancelling_aborts_what_the_server_does(server: CanvasServer) -> None:
     async with infiller_at(server.url) as infiller:
         server.hold.clear()
-        waiting = asyncio.create_task(_all(infiller.infill(job(one_hole()))))
+        waiting = asyncio.create_task(_all(infiller.replies(job(one_hole()))))
         await server.until(lambda it: it.running > 0)
         waiting.cancel()
         await asyncio.wait([waiting])
