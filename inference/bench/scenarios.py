@@ -300,12 +300,8 @@ def _figures(played: list[Played]) -> dict[str, Any]:
     figures = {"delta_chrf": delta, "shown": shown, "quiet": quiet}
     figures["score"] = delta * statistics.harmonic_mean([shown, quiet])
     sums = {name: round(figure, 4) for name, figure in figures.items()}
-    return {
-        "edits": len(edits),
-        "silent": len(silent),
-        **sums,
-        "ms": percentiles([result.first_ms for result in played]),
-    }
+    first_ms = percentiles([result.first_ms for result in played])
+    return {"edits": len(edits), "silent": len(silent), **sums, "ms": first_ms}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

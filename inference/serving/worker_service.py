@@ -218,10 +218,8 @@ class WorkerService:
         from inference.models import recommend  # here and not above: it imports torch, as the model has
 
         try:
-            return (
-                recommend.choose_auto_model(self._arguments.device, edits=self._arguments.edits).model
-                != self._state.model
-            )
+            choice = recommend.choose_auto_model(self._arguments.device, edits=self._arguments.edits)
+            return choice.model != self._state.model
         except ModelError as error:
             log.warning("the model stays: %s", error)
             return False

@@ -25,7 +25,7 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, flag_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
-from lsp_server.diagnosis.workers import CheckGrade, CheckResult, describe_loading, describe_status
+from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import names_of
 from lsp_server.fill.pipeline import FillBudget, fill
@@ -46,7 +46,7 @@ from lsp_server.worker.paths import paths_of
 
 EXIT_USAGE = 2
 _NAME_COLUMNS = 24
-_STYLES = {CheckGrade.OK: "green", CheckGrade.WARN: "yellow", CheckGrade.FAIL: "bold red"}
+_STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""
 _EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         checks.append(check)
         if not args.json:
             _show(check)
-    healthy = all(check.verdict is not CheckGrade.FAIL for check in checks)
+    healthy = all(check.verdict is not Grade.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))
     return 0 if healthy else 1
@@ -86,10 +86,10 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     configuration = Configuration(flag_settings(args), os.environ, names=names_of(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
-    yield CheckResult("infill-ls", CheckGrade.OK, version("infill-ls"))
-    yield CheckResult("python", CheckGrade.OK, f"{platform.python_version()} at {sys.executable}")
+    yield CheckResult("infill-ls", Grade.OK, version("infill-ls"))
+    yield CheckResult("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
     yield from _examine_worker(options, tell)
-    yield CheckResult("log", CheckGrade.OK, str(paths_of(options).log))
+    yield CheckResult("log", Grade.OK, str(paths_of(options).log))
     if settings.partner.url and not options.partner:
         yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield from _edit_model(settings, tell)
@@ -104,7 +104,7 @@ def _edit_model(settings: Settings, tell: Tell) -> Iterator[CheckResult]:
         yield from _examine_worker(options, tell)
     elif settings.next_edit.model == AUTO:
         state = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
-        yield CheckResult("edit model", CheckGrade.OK, f"{state} (see: infill-ls models)")
+        yield CheckResult("edit model", Grade.OK, f"{state} (see: infill-ls models)")
 
 
 def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]:
@@ -114,14 +114,14 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
     if unusable := options_problem(options):
-        yield CheckResult.from_message(name, CheckGrade.FAIL, unusable)
+        yield CheckResult.from_message(name, Grade.FAIL, unusable)
         return
     if remote:
         yield from _destination(options, name)
     try:
         status, fills = asyncio.run(_load_and_fill(options, tell))
     except (WorkerError, TimeoutError) as failure:
-        grade = CheckGrade.WARN if isinstance(failure, StillLoadingError) else CheckGrade.FAIL
+        grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield CheckResult.from_message(name, grade, str(failure) or late)
         return
@@ -129,10 +129,10 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
         advice = f"{better}{advice_on_downloads(other_programs_downloads(), status.device)}"
-    yield CheckResult(name, CheckGrade.WARN if status.note else CheckGrade.OK, describe_status(status), advice)
+    yield CheckResult(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
         yield CheckResult(
-            "device", CheckGrade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU"
+            "device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU"
         )
     if fills:
         yield fills
@@ -143,14 +143,12 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
     server = address.parse_server_url(options.model)
     goes = f"{name} text goes to".removeprefix("server ")
     if server.is_encrypted or server.is_local:
-        yield CheckResult(
-            goes, CheckGrade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}"
-        )
+        yield CheckResult(goes, Grade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}")
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
-        yield CheckResult(goes, CheckGrade.WARN, risk, "use https, or a tunnel")
+        yield CheckResult(goes, Grade.WARN, risk, "use https, or a tunnel")
     source = server_token.token_source(role=server_role(options)) if options.sends_token else ""
-    yield CheckResult(f"{name} token", CheckGrade.OK, f"from {source}" if source else "none")
+    yield CheckResult(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 
 @asynccontextmanager
@@ -183,10 +181,10 @@ async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapsho
             budget = FillBudget.from_settings(settings, invoked=False)
             result = await fill(worker, snapshot, [hole], budget, marker=settings.marker)
     except (WorkerError, TimeoutError) as failure:
-        return CheckResult.from_message("suggestion", CheckGrade.WARN, str(failure) or "the model did not answer")
+        return CheckResult.from_message("suggestion", Grade.WARN, str(failure) or "the model did not answer")
     if result.candidates:
-        return CheckResult("suggestion", CheckGrade.OK, repr(result.candidates[0].texts[0]))
-    return CheckResult("suggestion", CheckGrade.WARN, f"none: {result.why_empty(budget)}")
+        return CheckResult("suggestion", Grade.OK, repr(result.candidates[0].texts[0]))
+    return CheckResult("suggestion", Grade.WARN, f"none: {result.why_empty(budget)}")
 
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> CheckResult:
@@ -195,8 +193,8 @@ async def _fill(worker: WorkerClient, deadline: Deadline) -> CheckResult:
     ms = (time.monotonic() - began) * 1000
     if not answer.candidates or not answer.candidates[0].texts[0]:
         advice = "check that the model knows code, or set partner.kind to prompt it differently"
-        return CheckResult("partner fills", CheckGrade.WARN, "no fill for a function that lacks its result", advice)
-    return CheckResult("partner fills", CheckGrade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
+        return CheckResult("partner fills", Grade.WARN, "no fill for a function that lacks its result", advice)
+    return CheckResult("partner fills", Grade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
 
 
 def _show(check: CheckResult) -> None:

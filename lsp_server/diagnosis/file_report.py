@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lsp_server import holes
-from lsp_server.diagnosis.workers import CheckGrade, CheckResult
+from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
 from lsp_server.documents.uris import names_of
@@ -30,9 +30,9 @@ def examine_settings(configuration: Configuration) -> Iterator[CheckResult]:
     """Where the settings of a file or folder outside of editors come from, and their problems."""
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     description = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.folders[0].root})"
-    yield CheckResult("settings", CheckGrade.OK, f"{description}; doctor cannot see your editor's settings")
+    yield CheckResult("settings", Grade.OK, f"{description}; doctor cannot see your editor's settings")
     for problem in configuration.problems:
-        yield CheckResult("settings", CheckGrade.WARN, problem)
+        yield CheckResult("settings", Grade.WARN, problem)
 
 
 def examine_file(
@@ -42,15 +42,15 @@ def examine_file(
     path, language = Path(os.path.abspath(file)), language_id_of_path(str(file))  # noqa: PTH100 - links are followed below
     settings = configuration.at_path(path)
     if reason := configuration.unreadable_reason(path, language):
-        yield CheckResult("file", CheckGrade.FAIL, f"{file}: {reason}", _ADVICE)
+        yield CheckResult("file", Grade.FAIL, f"{file}: {reason}", _ADVICE)
         return
     try:
         text = read_named_file(file, names_of(path)[-1])
     except BadInputError as error:
-        yield CheckResult.from_message("file", CheckGrade.FAIL, str(error), "check the path")
+        yield CheckResult.from_message("file", Grade.FAIL, str(error), "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
-    yield CheckResult("file", CheckGrade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
+    yield CheckResult("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
     yield _language(file, snapshot)
     if not position:
         yield _markers(snapshot, settings)
@@ -65,33 +65,33 @@ def _language(file: Path, snapshot: Snapshot) -> CheckResult:
     if not snapshot.language_id:
         description = f"unknown from the name {file.name}; your editor may know it"
         return CheckResult(
-            "language", CheckGrade.WARN, description, "without a grammar, infill-ls finds holes by indentation"
+            "language", Grade.WARN, description, "without a grammar, infill-ls finds holes by indentation"
         )
     if snapshot.tree is None:
         advice = "infill-ls finds holes by indentation here"
         return CheckResult(
-            "language", CheckGrade.WARN, f"{snapshot.language_id}, without a grammar or too long to parse", advice
+            "language", Grade.WARN, f"{snapshot.language_id}, without a grammar or too long to parse", advice
         )
-    return CheckResult("language", CheckGrade.OK, f"{snapshot.language_id}, with a grammar")
+    return CheckResult("language", Grade.OK, f"{snapshot.language_id}, with a grammar")
 
 
 def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> tuple[CheckResult, Span | None]:
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInputError as error:
-        return CheckResult.from_message("hole", CheckGrade.FAIL, str(error)), None
+        return CheckResult.from_message("hole", Grade.FAIL, str(error)), None
     if reason := no_hole_reason(snapshot, offset, settings.marker):
         reason_text, _, advice = reason.partition(": ")
-        return CheckResult("hole", CheckGrade.FAIL, f"none at {position}: {reason_text}", advice), None
+        return CheckResult("hole", Grade.FAIL, f"none at {position}: {reason_text}", advice), None
     hole = holes.hole_at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
-    return CheckResult("hole", CheckGrade.OK, f"found at {position} ({kind})"), hole
+    return CheckResult("hole", Grade.OK, f"found at {position} ({kind})"), hole
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> CheckResult:
     count = len(holes.markers(snapshot, settings.marker))
     advice = "" if count else "the cursor may be in one: check with --at LINE:COL"
-    return CheckResult("hole", CheckGrade.OK, f"{count} marked with {settings.marker}", advice)
+    return CheckResult("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 
 
 def no_hole_reason(snapshot: Snapshot, offset: int, marker: str) -> str | None:

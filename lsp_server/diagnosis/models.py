@@ -102,10 +102,8 @@ def advice_on_downloads(downloads: Iterable[dict[str, Any]], device: str) -> str
 
 def other_programs_downloads() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
-    return [
-        {**asdict(download), "fills": download.fills, "edits": download.edits}
-        for download in discovery.discover_models()
-    ]
+    downloads = discovery.discover_models()
+    return [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in downloads]
 
 
 def is_first_time() -> bool:

@@ -12,7 +12,7 @@ from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, paths_of_socket, socket_folders, worker_processes
 
 
-class CheckGrade(StrEnum):
+class Grade(StrEnum):
     """The result of a check. Only `fail` keeps infill-ls from working."""
 
     OK = "ok"
@@ -25,12 +25,12 @@ class CheckResult:
     """The subject of a check, the finding, and the remedy if something is wrong."""
 
     name: str
-    verdict: CheckGrade
+    verdict: Grade
     found: str
     advice: str = ""
 
     @classmethod
-    def from_message(cls, name: str, verdict: CheckGrade, message: str, otherwise: str = "") -> "CheckResult":
+    def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "CheckResult":
         """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
         finding, _, advice = message.partition("; ")
         return cls(name, verdict, finding, advice or otherwise)

@@ -34,11 +34,8 @@ async def request_settings(session: Session) -> None:
     if not session.client_capabilities.configuration:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
-    items = [
-        types.ConfigurationItem(scope_uri=folder, section=section)
-        for folder in folders
-        for section in SETTINGS_SECTIONS
-    ]
+    sections = [(folder, section) for folder in folders for section in SETTINGS_SECTIONS]
+    items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder, section in sections]
     replies = await session.editor.configuration(items)
     if replies is None:
         return

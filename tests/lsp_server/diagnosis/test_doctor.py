@@ -11,7 +11,7 @@ import pytest
 from inference.models.catalogue import ENTRIES
 from lsp_server import holes
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_hole_reason
-from lsp_server.diagnosis.workers import CheckGrade, CheckResult
+from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import PREFIX
@@ -43,7 +43,7 @@ def test_a_file_without_trouble(project: Path) -> None:
     file = project / "a.py"
     file.write_text("x = @@\ny = @@\n")
     found = examined(file, "1:5")
-    assert {check.verdict for check in found.values()} == {CheckGrade.OK}
+    assert {check.verdict for check in found.values()} == {Grade.OK}
     assert "python, with a grammar" in found["language"].found
     assert "(marker)" in found["hole"].found
     assert examined(file)["hole"].found == "2 marked with @@"
@@ -72,7 +72,7 @@ def test_what_keeps_a_file_from_being_filled_is_told(
         file.write_bytes(text)
     checks = examined(file, place)
     check = checks["hole" if place else "language" if name == "a.xyz" else "file"]
-    assert check.verdict is (CheckGrade.WARN if name == "a.xyz" else CheckGrade.FAIL)
+    assert check.verdict is (Grade.WARN if name == "a.xyz" else Grade.FAIL)
     assert found in check.found and check.advice and advice in check.advice
 
 
@@ -97,9 +97,9 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     configuration = around(project / "deep" / "a.py")
     first, *problems = examine_settings(configuration)
     assert configuration.settings.max_steps == 4
-    assert first.verdict is CheckGrade.OK
+    assert first.verdict is Grade.OK
     assert str(project / "infill-ls.toml") in first.found and "INFILL_LS_MAX_STEPS" in first.found
-    assert [problem.verdict for problem in problems] == [CheckGrade.WARN] * 3
+    assert [problem.verdict for problem in problems] == [Grade.WARN] * 3
     for said in ("INFILL_LS_PREFETCH: prefetch: Expected", "did you mean 'marker'?", "model is ignored"):
         assert sum(said in problem.found for problem in problems) == 1
 
