@@ -69,8 +69,10 @@ class ModelAdapter(Protocol):
     def open_prefix(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
-    def prefill_when_idle(self, ids: Sequence[int]) -> None:
-        """Has `run_idle_task` prefill a prefix that later requests are likely to share. Replaces the previous one."""
+    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
+        """Has `run_idle_task` prefill prefixes that later requests are likely to share, in this order, instead of the
+        previous ones.
+        """
         return
 
     @property

@@ -57,7 +57,7 @@ class _Slot(Generic[_Entry]):
 
 
 class PrefixCache(Generic[_Entry]):
-    """The entries of one network, within limits, and one more that was prefilled ahead for later requests."""
+    """The entries of one network, within limits, and two more that were prefilled ahead for later requests."""
 
     def __init__(self, empty: _Entry, max_bytes: int, *, max_entries: int | None = None, min_entries: int = 0) -> None:
         """`max_bytes` limits the entries that nobody reads, beside those that are read; a change counts from the next
@@ -90,7 +90,8 @@ class PrefixCache(Generic[_Entry]):
     def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
         """An entry that holds the cached part of `ids` alone. The caller appends the rest, and must release it.
 
-        `ahead`: it replaces what was prefilled ahead until now. Others only copy from it, for each would cut it.
+        `ahead`: of what was prefilled ahead until now, the latest entry stays. Others only copy from these, for each
+        would cut them.
         """
         best = max(
             self._slots, key=lambda slot: (common_start(slot.entry.ids, ids), slot.is_ahead == ahead), default=None
@@ -106,8 +107,9 @@ class PrefixCache(Generic[_Entry]):
             del slot.entry.ids[common:]
         else:
             slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
+            latest_ahead = next((other for other in reversed(self._slots) if other.is_ahead), None)
             if ahead:
-                self._slots = [other for other in self._slots if not other.is_ahead]
+                self._slots = [other for other in self._slots if not other.is_ahead or other is latest_ahead]
         self._slots.append(slot)
         prefix = CachedPrefix(slot.entry, common)
         slot.readers.append(prefix)

@@ -215,11 +215,11 @@ class EngineThread:
 
 @contextmanager
 def _core_to_spare() -> Iterator[None]:
-    """Leaves one core to the editor."""
+    """Leaves one core to the editor, where there are more than two: with one of two, all takes twice as long."""
     import torch  # here and not above: importing it takes seconds
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads - 1))
+    torch.set_num_threads(threads - 1 if threads > 2 else threads)
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from lsp_server.worker.client import LATE_S
 
 _FIT_SHARE = 0.1
 """Reserve at most this share of the deadline for fitting,"""
-_FIT_HOLE_MS = 20
+_FIT_TEXT_MS = 20
 """and this much per hole and candidate,"""
 _MIN_FIT_MS = 100
 """but fit even a late answer for this long."""
@@ -82,6 +82,13 @@ class FillBudget:
             return cls(settings.candidates.invoked, deadline, settings.max_steps, retries=True)
         deadline = Deadline(settings.deadline_ms.automatic)
         return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROBS[settings.suggestions])
+
+    def model_deadline_ms(self, num_texts: int) -> int:
+        """What the model gets of the remaining time: without that to fit so many texts, and to be late."""
+        remaining_ms = max(self.deadline.remaining_ms, 1)
+        fit_ms = min(remaining_ms * _FIT_SHARE, num_texts * _FIT_TEXT_MS)
+        late_ms = min(remaining_ms * _LATE_SHARE, LATE_S * 1000) if self.quick else 0.0
+        return max(int(remaining_ms - fit_ms - late_ms), 1)
 
     def from_now(self) -> "FillBudget":
         return dataclasses.replace(self, deadline=self.deadline.restarted())
@@ -253,10 +260,7 @@ async def _request_fills(
     only_whole: bool,
     marker: str,
 ) -> FillResult:
-    remaining_ms = max(budget.deadline.remaining_ms, 1)
-    fit_ms = min(remaining_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
-    late_ms = min(remaining_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
-    request = replace(request, deadline_ms=max(int(remaining_ms - fit_ms - late_ms), 1))
+    request = replace(request, deadline_ms=budget.model_deadline_ms(len(spans) * request.candidates))
     try:  # a quick request has no deadline here: the next one cancels it
         answer = await worker.request(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:

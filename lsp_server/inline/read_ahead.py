@@ -74,7 +74,8 @@ class ReadAhead(Feature):
         budget = FillBudget.from_settings(settings, invoked=False)
         request = request_for(snapshot, [hole], budget, context=context, marker=settings.marker)
         try:
-            await client.request(replace(request, background=True, prefill_only=True))
+            deadline_ms = budget.from_now().model_deadline_ms(1)  # the window depends on it, as a later request's does
+            await client.request(replace(request, deadline_ms=deadline_ms, background=True, prefill_only=True))
         except WorkerError as failure:
             log.info("nothing is read ahead: %s", failure)
 

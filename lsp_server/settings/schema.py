@@ -165,10 +165,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     read_ahead: Annotated[
         Literal["on", "off", "mains"],
         Meta(
-            description="Have the model read the text where the cursor rests, so that the first suggestion there can "
-            "use more of the file. mains: not on battery. Sends nothing: it concerns local models alone."
+            description="Have the model read the text where the cursor rests, so that the first suggestion comes "
+            "sooner. mains: not on battery. Sends nothing: it concerns local models alone."
         ),
-    ] = "off"
+    ] = "mains"
     next_edit: Annotated[NextEditSettings, Meta(description="Suggest the next edit after you change something.")] = (
         NextEditSettings()
     )

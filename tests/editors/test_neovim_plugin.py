@@ -56,6 +56,16 @@ def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovi
     assert neovim.lua(measure, "word_end", "\n    if x:") == len("\n    if")
 
 
+def test_the_server_is_told_where_the_cursor_rests(start_neovim: StartNeovim, plugin_init: Path) -> None:
+    neovim = start_neovim("x = 1\ny = 2\n", plugin_init).attached()
+    neovim.type("<Esc>j$")
+    until(lambda: {"line": 1, "character": 4} in rests(neovim), "the server is told")
+
+
+def rests(neovim: Neovim) -> list[dict[str, int]]:
+    return [params["position"] for method, params in neovim.recorded("sent") if method == "infill/didRest"]
+
+
 def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNeovim, plugin_init: Path) -> None:
     before = "vim.keymap.set('i', '<C-]>', function() return 'mine' end, { expr = true })\n"
     plugin_init.write_text(before + plugin_init.read_text())

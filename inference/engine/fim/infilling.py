@@ -29,6 +29,8 @@ from inference.models.family import FimPrefixHandle, common_start
 FimEvent = Draft | Candidate | Done
 _PREFILL_SHARE = 0.75
 """The share of the time until the deadline for prefill."""
+_UNNOTICED_MS = 50
+"""A prompt that takes less is read at once."""
 _TEXTS_PER_HOLE = 3
 """How many texts each of several holes gets to choose from."""
 _TEXTS_SHARE = 0.5
@@ -126,8 +128,9 @@ class FimRun(RequestRun[FimEvent]):
     def _run(self) -> Generator[FimEvent | None, None, None]:
         count = len(self._parts.holes)
         if self._request.prefill_only:
-            branch, _ = self._begin(0, self._prompts.windows[0])
-            self._family.prefill_when_idle([*branch.prompt.ids, *branch.ids])
+            windows = dict.fromkeys((self._choose_window(0), self._prompts.windows[0]))
+            branches = (self._begin(0, window)[0] for window in windows)
+            self._family.prefill_when_idle(*([*branch.prompt.ids, *branch.ids] for branch in branches))
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         yield from self._fill_all()
@@ -292,17 +295,26 @@ class FimRun(RequestRun[FimEvent]):
         return branch, text, context, previous_ids
 
     def _choose_window(self, index: int) -> PromptWindow:
-        """The largest window that can be prefilled in time, by the model's measured speed; else the quickest one."""
+        """The largest window that can be prefilled in time, by the model's measured speed; else the quickest one.
+
+        Where that takes long, an automatic request takes a smaller one whose whole prompt is cached.
+        """
         unread: dict[PromptWindow, int] = {}
+        largest: PromptWindow | None = None
         for window in self._prompts.windows:
             branch = self._begin(index, window)[0]
             ids = [*branch.prompt.ids, *branch.ids]
             if self._request.quick and not unread and not self._can_prefill(len(ids)):
                 self._family.prefill_when_idle(self._prompts.ids_to_prefill(self._parts, index))
-            unread[window] = len(ids) - self._family.cached_tokens(ids)
-            if self._can_prefill(unread[window]):
+            cached_tokens = self._family.cached_tokens(ids)
+            unread[window] = len(ids) - cached_tokens
+            if largest is None and self._can_prefill(unread[window]):
+                largest = window
+                if not self._request.quick or unread[window] * self._family.prompt_token_ms < _UNNOTICED_MS:
+                    break
+            if largest and cached_tokens >= len(branch.prompt.ids):
                 return window
-        return min(unread, key=unread.__getitem__)
+        return largest or min(unread, key=unread.__getitem__)
 
     def _can_prefill(self, tokens: int) -> bool:
         ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000

@@ -66,8 +66,8 @@ class DiffusionGemmaAdapter(ModelAdapter):
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
 
-    def prefill_when_idle(self, ids: Sequence[int]) -> None:
-        self._ahead = list(ids)
+    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
+        self._ahead = list(prefixes[0])
 
     @property
     def ahead(self) -> tuple[int, int]:

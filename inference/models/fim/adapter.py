@@ -22,8 +22,10 @@ _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
-_AHEAD_TOKENS = 32
-"""How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
+_NEXT_PIECE_TOKENS, _LATER_PIECE_TOKENS = 32, 16
+"""How many tokens to read ahead in one pass, of a prompt that the next request needs and of one that it does without:
+a request that comes meanwhile waits for that long.
+"""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
@@ -62,7 +64,7 @@ class LlamaFimAdapter(FimAdapter):
         self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
-        self._ahead: list[int] = []
+        self._ahead: list[list[int]] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
@@ -77,13 +79,13 @@ class LlamaFimAdapter(FimAdapter):
         return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        return self.prefixes.cached_tokens(ids[:-1])
+        return self.prefixes.cached_tokens(ids)
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)
 
-    def prefill_when_idle(self, ids: Sequence[int]) -> None:
-        self._ahead = list(ids)
+    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
+        self._ahead = [list(ids) for ids in prefixes]
 
     @property
     def ahead(self) -> tuple[int, int]:
@@ -91,15 +93,18 @@ class LlamaFimAdapter(FimAdapter):
 
     @property
     def prefills_next(self) -> bool:
-        return self.cached_tokens(self._ahead) < len(self._ahead) - 1
+        return any(self.cached_tokens(ids) < len(ids) for ids in self._ahead)
 
     def run_idle_task(self) -> bool:
-        if self.prefills_next:
-            ids, self._ahead = self._ahead, []  # if it fails, it is not tried again
-            chunk = ids[: self.cached_tokens(ids) + _AHEAD_TOKENS]
+        unread, self._ahead = self._ahead, []  # if it fails, it is not tried again
+        while unread and self.cached_tokens(unread[0]) == len(unread[0]):
+            unread.pop(0)
+        if unread:
+            piece_tokens = _NEXT_PIECE_TOKENS if unread[1:] else _LATER_PIECE_TOKENS
+            chunk = unread[0][: self.cached_tokens(unread[0]) + piece_tokens]
             with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
-            self._ahead = ids
+        self._ahead = unread
         return self.prefills_next
 
     def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:

@@ -39,21 +39,21 @@ class PromptHandle(FimPrefixHandle):
         *,
         ahead: bool = False,
     ) -> None:
-        """`ahead`: nothing will be written behind it, so all is read but the last token."""
+        """`ahead`: nothing will be written behind it, so all of it is read."""
         self._network = network
         self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
-        self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids[:-1], ahead=ahead)
-        self._cached.entry.reserve(len(ids) - 1)
+        self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids if ahead else ids[:-1], ahead=ahead)
+        self._cached.entry.reserve(len(ids))
         self.reused_tokens = self._cached.length
         unread = len(self._ids) - 1 - self.reused_tokens
-        self._last_chunk = 0 if ahead else min(unread, (unread - 1) % CHUNK_TOKENS + 1)
+        self._prefill_end = len(ids) if ahead else len(ids) - 1 - min(unread, (unread - 1) % CHUNK_TOKENS + 1)
         self._is_continued = False
 
     def prefill(self) -> Iterator[int]:
         """See `PrefixHandle`. Leaves the last piece and the last token to the first request."""
-        return self._read(len(self._ids) - 1 - self._last_chunk)
+        return self._read(self._prefill_end)
 
     def _read(self, end: int) -> Iterator[int]:
         cache = self._open
