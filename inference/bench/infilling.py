@@ -218,7 +218,9 @@ def _compare_arms(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", required=True, metavar="FILE", help="the tasks, as JSON lines, plain or gzipped"
+    )
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
     )

@@ -190,7 +190,7 @@ def test_a_worker_fills_in_four_bits() -> None:
 
 
 README = (Path(__file__).parents[3] / "inference" / "bench" / "README.md").read_text("utf-8")
-_FLAG = re.compile(r"^  (--[a-z][a-z\d-]+)(?: [^\s]+)?(?:  +|\n +)\w", re.MULTILINE)
+_FLAG = re.compile(r"^  (--[a-z][a-z\d-]+)(?: \S+)*(?:  +|\n +)\w", re.MULTILINE)
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
