@@ -101,7 +101,7 @@ VSCODE := editors/vscode
 VSIX := $(VSCODE)/dist/infill-ls.vsix
 vsix: $(VSIX)
 
-$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server inference -name '*.py') pyproject.toml \
+$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server inference -name '*.py' -o -name '*.toml') pyproject.toml \
 		$(wildcard $(addprefix $(VSCODE)/,*.json *.mjs *.md src/* test/* scripts/* images/*))
 	rm -f $(VSCODE)/dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/dist .

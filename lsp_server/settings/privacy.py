@@ -16,85 +16,23 @@ user's `allowedSecretGlobs` take files from this list.
 """
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from posixpath import normpath
 
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import is_unseen
 
-_FOLDERS = """
-    .ssh .aws .azure .gcloud .oci .kube .minikube .gnupg .password-store .pki .terraform .terraform.d .chef
-    .putty .purple .snowsql .snowflake .supabase .acme.sh .step .thunderbird .mozilla/firefox .git-crypt
-    .subversion/auth library/keychains
-    .local/share/keyrings run/secrets etc/wireguard etc/letsencrypt etc/ssl/private
-    .fastlane/spaceship .databricks .bluemix .aliyun .tccli .mc .fly .bitcoin .ethereum .electrum
-    .foundry/keystores etc/openvpn lib/tailscale playwright/.auth microsoft/usersecrets .microsoft/usersecrets
-"""
-"""Everything in them, at any depth, including code."""
-_TOOLS = """
-    gcloud gh hub glab-cli github-copilot doctl heroku netlify .wrangler linode-cli hcloud scw stripe rclone op sops age
-    configstore helm argocd solana google-chrome chromium
-"""
-"""Everything in these folders of `_CONFIG`."""
+_PATTERNS: dict[str, str] = tomllib.loads(Path(__file__).with_name("secret_files.toml").read_text("utf-8"))
+_FOLDERS, _TOOLS, _PATHS = _PATTERNS["folders"], _PATTERNS["tools"], _PATTERNS["paths"]
+_KEYS, _FILES = _PATTERNS["keys"], _PATTERNS["files"]
 _CONFIG = r"(?:\.config|application support|appdata/(?:roaming|local))"
 """Where tools keep a user's settings on Linux, macOS and Windows."""
-_PATHS = """
-    .docker/config.json .git/config .gem/credentials .bundle/config .m2/settings*.xml .gradle/gradle.properties
-    .mvn/settings*.xml nuget/nuget.config .nuget/nuget.config .railway/config.json .travis/config.yml .cabal/config
-    pnpm/rc pypoetry/auth.toml .hex/hex.config .hg/hgrc .dbt/profiles.yml .ngrok2/ngrok.yml .cloudflared/*.json
-    .circleci/cli.yml .expo/state.json .config/hub .wrangler/config/*.toml .lein/profiles.clj config/application.yml
-    etc/kubernetes/*.conf k3s/k3s.yaml rke2/rke2.yaml *_vars/*/vault app/config/parameters.yml app/etc/env.php
-    sites/*/settings*.php .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
-    .s3conf/s3config.yml etc/master.passwd etc/shadow etc/shadow- etc/gshadow etc/gshadow- config/credentials/*.enc
-"""
-_KEYS = """
-    *.pem *.key *.p12 *.pfx *.p8 *.pkcs8 *.pkcs12 *.ppk *.pvk *.snk *.jks *.jceks *.bks *.bcfks *.keystore
-    *.truststore
-    *.keytab *.keychain *.keychain-db *.agilekeychain *.kdb *.kdbx *.psafe3 *.opvault *.1pif *.kwallet *.bek *.agekey
-    *.jwk *.jwt *.gpg *.pgp *.asc *.private_key *.ovpn *.mobileprovision *.provisionprofile *.pepk secring.*
-    utc--* wallet.dat authorized_keys
-    id_rsa id_dsa id_ecdsa id_ed25519 id_xmss *_rsa *_dsa *_ecdsa *_ed25519 ssh_host_*_key
-"""
-"""Keys and key stores, including examples of them."""
-_FILES = """
-    .env .env.* .env-* .env_* *.env .envrc .envrc.local .flaskenv .dev.vars .dev.vars.*
-    env env.json *.env.json env.y*ml *.env.y*ml dotenv .runtimeconfig.json .renviron .clasprc.json
-    netrc npmrc pypirc pgpass htpasswd s3cfg git-credentials .htdigest .mbsyncrc .isyncrc .hgrc .condarc .yarnrc
-    bunfig.toml .bunfig.toml my.cnf mysql.cnf client.cnf sentry.properties local.properties release.properties
-    .netrc _netrc .authinfo .msmtprc .fetchmailrc .offlineimaprc .muttrc .htpasswd proftpdpasswd
-    .npmrc .yarnrc.yml .pypirc pip.conf pip.ini auth.json auth.toml .dockercfg .dockerconfigjson .git-credentials
-    .pgpass pgpass.conf .pg_service.conf .my.cnf .mylogin.cnf robomongo.json .*_history fish_history .erlang.cookie
-    .s3cfg .boto .passwd-s3fs .edgerc .databrickscfg .sentryclirc .tugboat rclone.conf kaggle.json *.kubeconfig
-    client_secret*.json *credentials*.json *adminsdk*.json oauth*.json keyfile.json key.json sa.json gha-creds-*.json
-    google-services*.json googleservice-info*.plist agconnect-services.json google-play*.json play-store*.json
-    team-provider-info.json *azureauth.json *.azureauth azure.auth azureprofile.json logins.json
-    *.tfvars *.tfvars.json *.tfstate *.tfstate.* .terraformrc terraform.rc tofu.rc .tofurc *.tfbackend *.tfplan
-    *.pkrvars.hcl .vault_pass* vault_pass* vault-pass* .vault-token vault.y*ml vault[-_.]*.y*ml *[-_.]vault.y*ml
-    *.vault *.secret *.secrets *.secret.y*ml
-    *.token .api_key* key.properties keystore.properties signing.properties appsettings.?*.json local.settings.json
-    connectionstrings.* database.y*ml database.json database.ini database.toml database.properties db.properties
-    jdbc.properties ormconfig.json mongoid.yml liquibase.properties flyway.conf flyway.toml profiles.yml
-    application[-_.]prod*.y*ml application[-_.]prod*.properties application[-_.]local.y*ml
-    application[-_.]local.properties tomcat-users.xml hibernate.cfg.xml config.inc.php
-    *.publishsettings *.azurepubxml *.cscfg unattend.xml autounattend.xml sysprep.xml sysprep.inf
-    sftp-config.json .ftpconfig .remote-sync.json filezilla.xml recentservers.xml sitemanager.xml winscp.ini
-    admin.conf super-admin.conf kube[-_.]config* *kubeconfig* config.kube talosconfig ngrok.yml .vultr-cli.yaml
-    cookies cookie.txt cookies.txt cookies.json cookies.sqlite cookies.db cookiejar* *.cookies *.session *.har
-    storagestate.json storage[-_]state.json
-    wallet.json *.wallet keystore.json keypair.json *[-_]keypair.json seed.txt key.txt keys.txt *.1pux
-    bitwarden*.json bitwarden*.csv 1password*.csv lastpass*.csv auth-user-pass* openvpn*.conf
-    wg[0-9].conf wg-*.conf wpa_supplicant*.conf *.nmconnection
-    wp-config.php localsettings.php local_settings.py arduino_secrets.h secret_token.rb
-    *.secret.exs credentials.sbt buildkite-agent.cfg backend.hcl *.pubxml.user web.?*.config .claude.json .modal.toml
-    .dropbox_uploader .dbshell .rediscli_auth .redisclirc cqlshrc .cqlshrc odbc.ini .odbc.ini datadog.yaml newrelic.y*ml
-    newrelic.ini logins.csv pass.txt dbpass.txt db[-_]pass.txt *private*.der gcp[-_]sa.json
-    secrets.sh credentials.sh secrets.ps1 credentials.ps1 secrets.bat credentials.bat
-"""
-"""Fixed names; some are code, because people keep passwords in just these."""
 _DATA = (
     r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xcconfig|xml|plist|txt|csv|tsv|env|dat|db"
     r"|enc|age|b64))"
