@@ -63,7 +63,7 @@ async def test_the_rest_comes_once_the_start_is_accepted(monkeypatch: pytest.Mon
 )
 async def test_the_setting_says_how_sure(monkeypatch: pytest.MonkeyPatch, suggestions: str, shown: list[str]) -> None:
     async with scripted_client(monkeypatch) as (worker, _):
-        worker.fills, worker.probs = ["compute(first, second)"], {"compute": 0.6, "first": 0.4}
+        worker.fills, worker.probs = ["compute(first, second)"], {"compute": 0.6, "first": 0.35}
         client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]), {**AT_ONCE, "suggestions": suggestions})
         user = User(client, CALL)
         assert await automatic(user) == shown

@@ -70,11 +70,11 @@ class Typing:
         self.user.retype(TEXT.replace(CURSOR, ""))
         self.user.cursor = TEXT.index(CURSOR)
 
-    def type(self, key: str) -> None:
+    def type(self, key: str, *, invoked: bool = False) -> None:
         self.user.type(key)
         if self.asked and self.asked[-1] not in self.client.replies:
             self.client.cancel(self.asked[-1])
-        self.asked.append(self.user.ask())
+        self.asked.append(self.user.ask(invoked=invoked))
 
     async def replies(self) -> list[dict[str, Any]]:
         """The replies to all requests, none of which is an error other than that of a cancelled request."""
@@ -87,7 +87,7 @@ class Typing:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 self.start_again()
-                self.type("p")
+                self.type("p", invoked=True)  # what nobody asked for is quiet where the model is unsure
                 if ((await self.replies())[-1].get("result") or {}).get("items"):
                     return
                 await asyncio.sleep(0.3)
