@@ -1,4 +1,4 @@
-"""Has the worker read the prompt where the cursor rests, so that the first suggestion there can use more of the file.
+"""Has the worker read the prompt where the cursor rests, so that the first suggestion there comes sooner.
 
 The worker reads it in small pieces while nobody waits, and writes nothing. Only a local, loaded model is asked.
 """
