@@ -65,6 +65,7 @@ class LlamaFimAdapter(FimAdapter):
         self.is_suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[list[int]] = []
+        self._needed_next: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
@@ -86,6 +87,7 @@ class LlamaFimAdapter(FimAdapter):
 
     def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
         self._ahead = [list(ids) for ids in prefixes]
+        self._needed_next = self._ahead[0]
 
     @property
     def ahead(self) -> tuple[int, int]:
@@ -100,7 +102,7 @@ class LlamaFimAdapter(FimAdapter):
         while unread and self.cached_tokens(unread[0]) == len(unread[0]):
             unread.pop(0)
         if unread:
-            piece_tokens = _NEXT_PIECE_TOKENS if unread[1:] else _LATER_PIECE_TOKENS
+            piece_tokens = _NEXT_PIECE_TOKENS if unread[0] is self._needed_next else _LATER_PIECE_TOKENS
             chunk = unread[0][: self.cached_tokens(unread[0]) + piece_tokens]
             with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
