@@ -60,7 +60,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         editor.open(URI, text)
         if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
-        typist = Typist(editor, args.lines // 2)
+        typist = Typist(editor, args.lines // 2, len(text.splitlines()))
         sections = {"no_op": editor.no_op, "remembered": typist.agree, "asked": typist.disagree}
         for work in sections.values():  # warm up one-time setup
             _timed(typist, work, args.keystrokes // 4 + 1)
@@ -74,9 +74,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 class Typist:
     """Types in one function after the other, each time on a new line."""
 
-    def __init__(self, editor: ScriptedEditor, line: int) -> None:
+    def __init__(self, editor: ScriptedEditor, line: int, lines: int) -> None:
+        """It types below `line`, counted from 0, in a file of that many lines."""
         self._editor = editor
         self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION - 1  # no line is inserted yet
+        self._lines = lines
         self._column = 0
         self._shown = ""
 
@@ -97,9 +99,12 @@ class Typist:
             self.begin_line()
 
     def begin_line(self) -> None:
-        """Leaves the old line as valid Python: a broken one would slow all parses that follow."""
+        """Leaves the old line as valid Python: a broken one would slow all parses that follow. Raises BenchError."""
         self._editor.type(self._line, self._column, self._shown)
         self._line += _HEIGHT + 1
+        self._lines += 1
+        if self._line >= self._lines:
+            raise BenchError("the file is too short for so many keystrokes: ask for more --lines, or fewer --keystrokes")
         self._editor.type(self._line, 0, f"{_TYPED_BEFORE.rstrip()}\n")
         self._column = len(_TYPED_BEFORE) - 1
         self._key(" ")

@@ -15,7 +15,7 @@ const REST_MS = 100;
 
 export class Inline implements vscode.Disposable {
   private asked: { uri: string; version: number } | undefined;
-  private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
+  private offered: { document: vscode.TextDocument; items: Offered[]; isAutomatic: boolean } | undefined;
   private resting: NodeJS.Timeout | undefined;
   private readonly listeners = [
     vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event)),
@@ -44,7 +44,7 @@ export class Inline implements vscode.Disposable {
       const cancelled = token.onCancellationRequested(() => this.settle(asked));
       try {
         const items = await next(document, position, context, token);
-        if (!this.remember(document, items) && !token.isCancellationRequested) {
+        if (!this.remember(document, items, isAutomatic) && !token.isCancellationRequested) {
           this.onNothing(document, position, isAutomatic);
         }
         return items;
@@ -75,12 +75,18 @@ export class Inline implements vscode.Disposable {
 
   /**
    * There is a better suggestion than the visible one, which stays until it is replaced. VS Code keeps the visible one
-   * when it asks again; the next one, for which it also asks again, is then first in the answer.
+   * when it asks again; the next one, for which it asks explicitly, is then first in the answer. It does not ask
+   * explicitly twice for the same text: then the visible one has to go first.
    */
   async onRefined({ uri, id }: { uri: string; id: string }): Promise<void> {
     const document = vscode.window.activeTextEditor?.document;
     if (document?.uri.toString() === vscode.Uri.parse(uri).toString() && this.onScreen(document) === id) {
-      await vscode.commands.executeCommand('editor.action.inlineSuggest.showNext');
+      if (this.offered?.isAutomatic) {
+        await vscode.commands.executeCommand('editor.action.inlineSuggest.showNext');
+      } else {
+        await vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+        await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger');
+      }
     }
   }
 
@@ -127,12 +133,12 @@ export class Inline implements vscode.Disposable {
   }
 
   /** Whether there are suggestions in `answer`. */
-  private remember(document: vscode.TextDocument, answer: Items): boolean {
+  private remember(document: vscode.TextDocument, answer: Items, isAutomatic: boolean): boolean {
     const items = (Array.isArray(answer) ? answer : (answer?.items ?? [])).flatMap((item) => offeredBy(document, item));
     if (items.length === 0) {
       this.forget();
     } else {
-      this.offered = { document, items };
+      this.offered = { document, items, isAutomatic };
       this.onOffered();
       void vscode.commands.executeCommand('setContext', CONTEXT, true);
     }

@@ -28,14 +28,22 @@ SCENARIOS = DATA / "edit_models"
 
 
 def test_each_kind_of_keystroke_is_measured() -> None:
-    command = [*COMMAND, "--lines", "200", "--keystrokes", "200"]
+    command = [*COMMAND, "--lines", "400", "--keystrokes", "200"]
     result = json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
-    assert result["lines"] == pytest.approx(200, abs=10)
+    assert result["lines"] == pytest.approx(400, abs=10)
     floor = result["sections"].pop("no_op")
     assert set(result["sections"]) == {"remembered", "asked"}
     for section in result["sections"].values():
         assert 0 < section["p50"] <= section["p95"]
         assert section["own_p95"] == pytest.approx(section["p95"] - floor["p95"], abs=0.002)
+
+
+def test_a_file_too_short_for_the_keystrokes_is_refused() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--lines", "20", "--keystrokes", "200"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "more --lines" in done.stderr
 
 
 @pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])
