@@ -7,11 +7,15 @@ appended, by one reader. So what a reader has seen of an entry stays valid until
 recently used entries that nobody reads. Knows no layout of keys and values.
 """
 
+import sys
+from abc import abstractmethod
+from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from inference.models.family import common_start
+from inference.models.family import ModelAdapter, PrefixHandle, common_start
 
 _SAME_DOCUMENT = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
@@ -59,7 +63,7 @@ class _Slot(Generic[_Entry]):
 class PrefixCache(Generic[_Entry]):
     """The entries of one network, within limits, and two more that were prefilled ahead for later requests."""
 
-    def __init__(self, empty: _Entry, max_bytes: int, *, max_entries: int | None = None, min_entries: int = 0) -> None:
+    def __init__(self, empty: _Entry, max_bytes: int, *, max_entries: int = sys.maxsize, min_entries: int = 0) -> None:
         """`max_bytes` limits the entries that nobody reads, beside those that are read; a change counts from the next
         release. So many as `min_entries` stay in any case.
         """
@@ -128,13 +132,49 @@ class PrefixCache(Generic[_Entry]):
     def _evict(self) -> None:
         """Drops the least recently used entries until those that stay are within the limits."""
         idle = [slot for slot in self._slots if not slot.readers and not slot.is_ahead]
-        while len(idle) > self._min_entries and (self._has_too_many(len(idle)) or self.size_bytes() > self.max_bytes):
+        while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
             self._slots.remove(idle.pop(0))
-
-    def _has_too_many(self, count: int) -> bool:
-        return self._max_entries is not None and count > self._max_entries
 
 
 def _is_same(entry: CacheEntry, common: int) -> bool:
     """Whether an entry belongs to the same document as `common` of its tokens."""
     return common >= _SAME_DOCUMENT * len(entry.ids)
+
+
+class PrefillingAdapter(ModelAdapter):
+    """A family that keeps its prefixes in a `PrefixCache`, and prefills those of later requests while nobody waits."""
+
+    prefixes: PrefixCache[Any]
+    ahead_piece_tokens: tuple[int, int]
+    """How many tokens to read ahead in one pass, of a prefix that the next request needs and of one that it does
+    without: a request that comes meanwhile waits for that long.
+    """
+    _ahead: Sequence[list[int]] = ()
+    _needed_next: Sequence[int] = ()
+
+    @abstractmethod
+    def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PrefixHandle:
+        """See `ModelAdapter`. `ahead`: for no request yet."""
+
+    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
+        self._ahead = [list(ids) for ids in prefixes]
+        self._needed_next = self._ahead[0]
+
+    @property
+    def ahead(self) -> tuple[int, int]:
+        return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
+
+    @property
+    def prefills_next(self) -> bool:
+        return any(self.prefixes.cached_tokens(ids) < len(ids) for ids in self._ahead)
+
+    def run_idle_task(self) -> bool:
+        unread = [ids for ids in self._ahead if self.prefixes.cached_tokens(ids) < len(ids)]
+        self._ahead = ()  # if it fails, it is not tried again
+        if unread:
+            piece_tokens = self.ahead_piece_tokens[unread[0] is not self._needed_next]
+            chunk = unread[0][: self.prefixes.cached_tokens(unread[0]) + piece_tokens]
+            with closing(self.open_prefix(chunk, ahead=True)) as context:
+                deque(context.prefill(), maxlen=0)
+        self._ahead = unread
+        return bool(unread)

@@ -1,8 +1,6 @@
 """DiffusionGemma as a `ModelAdapter`: encodes and caches each prefix once, and decodes canvases against it."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 import torch
 from tokenizers import Tokenizer
@@ -11,9 +9,9 @@ from torch import Tensor
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.passes import DiffusionNetwork
-from inference.models.family import ModelAdapter, ModelTraits
+from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig
-from inference.models.prefix_cache import PrefixCache
+from inference.models.prefix_cache import PrefillingAdapter, PrefixCache
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -23,8 +21,6 @@ _CACHED_PREFIXES = 16
 16 of them 93.6 %, and 32 as much as 256, 93.9 % (measured once).
 """
 
-_AHEAD_TOKENS = 128
-"""How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
 _FREE_ROWS = 512
 """On a GPU a step of so many rows takes no longer than reading the weights: 64 rows already need nearly all experts."""
 
@@ -37,8 +33,10 @@ def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_by
     return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * infill_config.max_prefix_tokens)
 
 
-class DiffusionGemmaAdapter(ModelAdapter):
+class DiffusionGemmaAdapter(PrefillingAdapter):
     """A loaded DiffusionGemma. Only its prefix cache changes."""
+
+    ahead_piece_tokens = 128, 128
 
     def __init__(
         self,
@@ -57,7 +55,6 @@ class DiffusionGemmaAdapter(ModelAdapter):
         self.device = network.device
         self.dtype = dtype
         self.prefixes = encoded_cache(network, cache_bytes)
-        self._ahead: list[int] = []
         self.traits = ModelTraits(
             noise=self.infill_config.corruption,
             vocabulary_size=network.vocabulary_size,
@@ -66,29 +63,11 @@ class DiffusionGemmaAdapter(ModelAdapter):
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
 
-    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
-        self._ahead = list(prefixes[0])
-
-    @property
-    def ahead(self) -> tuple[int, int]:
-        return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
-
-    @property
-    def prefills_next(self) -> bool:
-        return self.prefixes.cached_tokens(self._ahead) < len(self._ahead)
-
     def run_idle_task(self) -> bool:
-        if self.prefills_next:
-            ids, self._ahead = self._ahead, []  # if it fails, it is not tried again
-            chunk = ids[: self.prefixes.cached_tokens(ids) + _AHEAD_TOKENS]
-            with closing(EncodedPrefixHandle(self.network, self.prefixes, chunk, ahead=True)) as context:
-                deque(context.prefill(), maxlen=0)
-            self._ahead = ids
-            return True
-        return self.network.run_idle_task()
+        return super().run_idle_task() or self.network.run_idle_task()
 
-    def open_prefix(self, prefix_ids: Sequence[int]) -> "EncodedPrefixHandle":
-        return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids)
+    def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> "EncodedPrefixHandle":
+        return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids, ahead=ahead)
 
 
 class EncodedPrefixHandle:

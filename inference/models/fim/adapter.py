@@ -1,8 +1,6 @@
 """A model that fills the middle, behind the `FimAdapter` protocol."""
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from functools import lru_cache
 
 from tokenizers import Tokenizer
@@ -15,6 +13,7 @@ from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
 from inference.models.llama.linear import Int8DynamicLinear
 from inference.models.llama.network import LlamaNetwork
+from inference.models.prefix_cache import PrefillingAdapter
 
 _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
@@ -22,10 +21,6 @@ _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
-_NEXT_PIECE_TOKENS, _LATER_PIECE_TOKENS = 32, 16
-"""How many tokens to read ahead in one pass, of a prompt that the next request needs and of one that it does without:
-a request that comes meanwhile waits for that long.
-"""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
@@ -38,8 +33,10 @@ _FREE_ROWS = 8
 """As many cost little more than one, where `Int8DynamicLinear` multiplies them."""
 
 
-class LlamaFimAdapter(FimAdapter):
+class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
     """A loaded model. Only its kept prompts change."""
+
+    ahead_piece_tokens = 32, 16
 
     def __init__(self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
         self.name = checkpoint.name
@@ -64,8 +61,6 @@ class LlamaFimAdapter(FimAdapter):
         self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
-        self._ahead: list[list[int]] = []
-        self._needed_next: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
@@ -76,38 +71,14 @@ class LlamaFimAdapter(FimAdapter):
             free_rows=_free_rows(network),
         )
 
-    def open_prefix(self, prefix_ids: Sequence[int]) -> PromptHandle:
-        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed)
+    def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PromptHandle:
+        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, ahead=ahead)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
         return self.prefixes.cached_tokens(ids)
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)
-
-    def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
-        self._ahead = [list(ids) for ids in prefixes]
-        self._needed_next = self._ahead[0]
-
-    @property
-    def ahead(self) -> tuple[int, int]:
-        return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
-
-    @property
-    def prefills_next(self) -> bool:
-        return any(self.cached_tokens(ids) < len(ids) for ids in self._ahead)
-
-    def run_idle_task(self) -> bool:
-        unread, self._ahead = self._ahead, []  # if it fails, it is not tried again
-        while unread and self.cached_tokens(unread[0]) == len(unread[0]):
-            unread.pop(0)
-        if unread:
-            piece_tokens = _NEXT_PIECE_TOKENS if unread[0] is self._needed_next else _LATER_PIECE_TOKENS
-            chunk = unread[0][: self.cached_tokens(unread[0]) + piece_tokens]
-            with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
-                deque(context.prefill(), maxlen=0)
-        self._ahead = unread
-        return self.prefills_next
 
     def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
         file = ((True, self._tokens.file), (False, f"{name}\n")) if name and self._tokens.file else ()
