@@ -11,7 +11,7 @@ start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loade
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 PROTOCOL_VERSION = 1
+BYTES_PER_TOKEN = 3
+"""With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A longer message is a protocol error. No editor sends anything near this size."""
 
@@ -156,6 +158,24 @@ class Snippet(_Message, frozen=True, tag="snippet"):
 
     path: str
     text: str
+
+
+def estimate_tokens(text: str) -> int:
+    """How many tokens a text has at most, usually: estimated without the model's tokenizer."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def fit_snippets(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
+    """The first snippets that fit into so many tokens together; of the next one, the whole lines that fit."""
+    for snippet in snippets:
+        max_tokens -= estimate_tokens(snippet.path)
+        data = snippet.text.encode("utf-8", "replace")
+        max_bytes = max(max_tokens, 0) * BYTES_PER_TOKEN
+        if fitting := data if len(data) <= max_bytes else data[: data.rfind(b"\n", 0, max_bytes) + 1]:
+            yield Snippet(snippet.path, fitting.decode())
+        max_tokens -= estimate_tokens(snippet.text)
+        if max_tokens <= 0:
+            return
 
 
 # --- Client to worker -----------------------------------------------------------------------------------------------

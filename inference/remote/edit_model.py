@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 from inference.deadline import Deadline
 from inference.engine.errors import FILLS_NOTHING, RequestError
-from inference.messages import Done, InfillRequest, NextEdits, Outcome, ScoredEdit
+from inference.messages import Done, InfillRequest, NextEdits, Outcome, ScoredEdit, estimate_tokens
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError
@@ -18,7 +18,6 @@ from inference.serving.scheduler import Job, JobEvent
 
 _REFUSED = (400, 422)
 """How a server answers that does not know of probabilities."""
-_CHARACTERS_PER_TOKEN = 2
 _MORE_TOKENS = 256
 """How many tokens a rewrite may have: those of its region at least, and some more."""
 _LONGEST = 200_000
@@ -58,7 +57,7 @@ class EditModelBackend(ServerBackend):
             "model": self.model,
             "prompt": prompt.text,
             "stop": prompt.stop_strings,
-            "max_tokens": math.ceil(len(prompt.current) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
+            "max_tokens": 2 * estimate_tokens(prompt.current) + _MORE_TOKENS,
             "temperature": 0,
             **({"logprobs": 1} if self._gives_logprobs else {}),
         }

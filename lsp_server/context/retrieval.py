@@ -14,7 +14,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from threading import Lock
 
-from inference.messages import Snippet, Status
+from inference.messages import BYTES_PER_TOKEN, Snippet, Status, fit_snippets
 from lsp_server.context.bm25 import CodeChunk, chunk_lines, lines_around, lines_of, rank_chunks, split_chunks
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
@@ -36,8 +36,6 @@ _MAX_IMPORTS = 1_000
 """How many modules and names to look for: each may be one of a hundred files, and no thread can be stopped."""
 REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
-BYTES_PER_TOKEN = 3
-"""With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
 _VISIBLE_RATIO = 4
 """In front of a hole a model sees at most so many times the tokens that it takes of other texts, and that many behind.
 
@@ -148,7 +146,7 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
     if last and last.key == key and abs(query.line - last.line) <= REGION_LINES and _still_holds(last, query):
         return last
     imported = list[Buffer]()
-    snippets = tuple(within(_ranked_snippets(query, imported), query.max_tokens))
+    snippets = tuple(fit_snippets(_ranked_snippets(query, imported), query.max_tokens))
     return ContextSelection(key, query.line, snippets, tuple(buffer.path for buffer in imported))
 
 
@@ -219,26 +217,6 @@ def _imported(query: ContextQuery) -> list[Buffer]:
             with suppress(UnreadableError):
                 buffers[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
     return [buffer for buffer in buffers.values() if _is_source(buffer.text)]
-
-
-def within(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
-    """The first snippets that fit into the budget; of the one that does not, the whole lines that do."""
-    remaining_tokens = max_tokens
-    for snippet in snippets:
-        remaining_tokens -= estimated_tokens(snippet.path)
-        lines = snippet.text.splitlines(keepends=True)
-        while lines and estimated_tokens("".join(lines)) > remaining_tokens:
-            del lines[-1]
-        if lines:
-            yield Snippet(snippet.path, "".join(lines))
-        remaining_tokens -= estimated_tokens(snippet.text)
-        if remaining_tokens <= 0:
-            return
-
-
-def estimated_tokens(text: str) -> int:
-    """The number of tokens in `text`, estimated without the model's tokenizer; rather too many than too few."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def _is_source(text: str) -> bool:

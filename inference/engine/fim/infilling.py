@@ -23,7 +23,7 @@ from inference.engine.fim.decode import Branch, Decoder, PromptLookup
 from inference.engine.fim.prompt import MIN_WINDOW, PromptBuilder, PromptWindow
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
-from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
+from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome, estimate_tokens
 from inference.models.family import FimPrefixHandle, common_start
 
 FimEvent = Draft | Candidate | Done
@@ -61,7 +61,7 @@ class HoleRegion:
         self._vocabulary = model.vocabulary
         self._inner = [*parts.texts[1:-1], ""]
         pinned_text = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
-        max_tokens = query.estimate_tokens(pinned_text) + sum(map(query.max_new_tokens, parts.holes))
+        max_tokens = estimate_tokens(pinned_text) + sum(map(query.max_new_tokens, parts.holes))
         outer = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=max_tokens),))
         self.prompt = prompts.build(outer, ("",), 0)
         self._last = Branch(self.prompt, [], 0, b"")

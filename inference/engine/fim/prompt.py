@@ -15,9 +15,9 @@ from inference.engine.canvas import repetition
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
 from inference.engine.fim import chat, query
-from inference.engine.fim.query import MIN_CHARS_PER_TOKEN, InfillQuery
+from inference.engine.fim.query import InfillQuery
 from inference.engine.loaded_model import LoadedModel
-from inference.messages import Hole, InfillRequest
+from inference.messages import BYTES_PER_TOKEN, Hole, InfillRequest, estimate_tokens, fit_snippets
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MAX_FORCED_CHARS = 400
@@ -126,7 +126,7 @@ class PromptBuilder:
         self.windows = _SUFFIX_FIRST_WINDOWS if self._family.is_suffix_first else _WINDOWS
         self._name = "" if request.name_comment else request.path
         """Shown in the model's own form where no comment tells it."""
-        self._files = query.fit_snippets(request.context, max_snippet_tokens(model))
+        self._files = tuple(fit_snippets(request.context, max_snippet_tokens(model)))
 
     def build(
         self, parts: TextAndHoles, fills: Sequence[str], index: int, window: PromptWindow = _WINDOWS[0]
@@ -163,7 +163,7 @@ class PromptBuilder:
             return list(self.build(parts, [""] * len(parts.holes), index).ids)
         prefix = query.prepend_name_comment(self._request.name_comment, "".join(parts.texts[: index + 1]))
         suffix = "".join(parts.texts[index + 1 :])
-        max_chars = self._model.infill_config.max_prefix_tokens * MIN_CHARS_PER_TOKEN
+        max_chars = self._model.infill_config.max_prefix_tokens * BYTES_PER_TOKEN
         start = text_window.window_start(prefix, max_chars)
         text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
         return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "", self._name)
@@ -211,7 +211,7 @@ class PromptBuilder:
             prefix, suffix, hole.single_line, limit, request.path, request.language, files, request.instruction, draft
         )
         ids = self._family.chat_prompt(chat.user_message(chat_query), _opening_fence(chat_query)) or []
-        limit += query.estimate_tokens(prefix.rpartition("\n")[2]) + 8
+        limit += estimate_tokens(prefix.rpartition("\n")[2]) + 8
         return FimPrompt(tuple(ids), b"", 0, hole.starts_with, 1, limit, hole.single_line, query=chat_query)
 
     def _file_text(self, window: PromptWindow) -> str:
@@ -222,9 +222,9 @@ class PromptBuilder:
     def _crop(self, prefix: str, suffix: str, window: PromptWindow) -> tuple[str, str]:
         """The prefix and suffix that the model sees. The start stays fixed while a long prefix grows by some lines."""
         infill_config = self._model.infill_config
-        max_chars = int(infill_config.max_prefix_tokens * window.prefix) * MIN_CHARS_PER_TOKEN
+        max_chars = int(infill_config.max_prefix_tokens * window.prefix) * BYTES_PER_TOKEN
         start = text_window.window_start(prefix, max(1, max_chars))
-        end = int(infill_config.suffix_tokens * window.suffix) * MIN_CHARS_PER_TOKEN
+        end = int(infill_config.suffix_tokens * window.suffix) * BYTES_PER_TOKEN
         return prefix[start:], text_window.first_lines(suffix, end)
 
     def _max_new_tokens(self, hole: Hole, *, is_prose: bool) -> int:

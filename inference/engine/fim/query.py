@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inference.engine import text_window
-from inference.messages import Hole, HoleKind, Snippet
+from inference.messages import BYTES_PER_TOKEN, Hole, HoleKind, Snippet, estimate_tokens, fit_snippets
 
-MIN_CHARS_PER_TOKEN = 3
-"""A low estimate: the server's tokenizer is unknown here."""
 _PREFIX_TOKENS = 3_000
 _SUFFIX_TOKENS = 1_000
 MAX_SNIPPET_TOKENS = 2_048
@@ -55,8 +53,8 @@ class ContextWindow:
     def crop(self, prefix: str, suffix: str, answer_tokens: int, control_tokens: Sequence[str]) -> tuple[str, str]:
         """Returns the prefix and suffix that fit beside `answer_tokens`, cut at line ends and at `control_tokens`."""
         share = self.share * self._fitting_share(answer_tokens)
-        prefix = _last_lines(prefix, int(_PREFIX_TOKENS * share) * MIN_CHARS_PER_TOKEN)
-        suffix = text_window.first_lines(suffix, int(_SUFFIX_TOKENS * share) * MIN_CHARS_PER_TOKEN)
+        prefix = _last_lines(prefix, int(_PREFIX_TOKENS * share) * BYTES_PER_TOKEN)
+        suffix = text_window.first_lines(suffix, int(_SUFFIX_TOKENS * share) * BYTES_PER_TOKEN)
         for token in control_tokens:
             prefix = prefix.rpartition(token)[2]
             suffix = suffix.partition(token)[0]
@@ -67,7 +65,7 @@ class ContextWindow:
         remaining_tokens = int(MAX_SNIPPET_TOKENS * self.share)
         if self.context_length is not None:
             remaining_tokens = min(remaining_tokens, self.context_length - used_tokens - _RESERVED_TOKENS)
-        return fit_snippets(snippets, remaining_tokens)
+        return tuple(fit_snippets(snippets, remaining_tokens))
 
     def _fitting_share(self, answer_tokens: int) -> float:
         """The share of the usual windows that fits a server with a small context."""
@@ -77,27 +75,9 @@ class ContextWindow:
         return min(1.0, max(_MIN_SHARE, remaining_tokens / (_PREFIX_TOKENS + _SUFFIX_TOKENS)))
 
 
-def fit_snippets(snippets: Sequence[Snippet], remaining_tokens: int) -> tuple[Snippet, ...]:
-    """The first snippets that fit into so many tokens together; of the next one, the whole lines that fit."""
-    fitting = list[Snippet]()
-    for snippet in snippets:
-        remaining_tokens -= estimate_tokens(snippet.path)
-        text = text_window.first_lines(snippet.text, max(remaining_tokens, 0) * MIN_CHARS_PER_TOKEN)
-        remaining_tokens -= estimate_tokens(snippet.text)
-        fitting += [Snippet(snippet.path, text)] if "\n" in text or remaining_tokens >= 0 else []
-        if remaining_tokens <= 0:
-            break
-    return tuple(fitting)
-
-
 def prepend_name_comment(comment: str, prefix: str) -> str:
     """The text in front of a hole below a comment with the file's name, unless its first line tells its language."""
     return prefix if prefix.startswith(_FIRST_LINES) else comment + prefix
-
-
-def estimate_tokens(text: str) -> int:
-    """How many tokens a text has at most, usually."""
-    return -(-len(text) // MIN_CHARS_PER_TOKEN)
 
 
 def max_new_tokens(hole: Hole) -> int:

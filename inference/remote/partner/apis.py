@@ -9,7 +9,8 @@ import msgspec
 
 from inference.engine.fim import chat
 from inference.engine.fim.chat import CodeBlock
-from inference.engine.fim.query import MAX_SNIPPET_TOKENS, MIN_CHARS_PER_TOKEN, InfillQuery
+from inference.engine.fim.query import MAX_SNIPPET_TOKENS, InfillQuery
+from inference.messages import BYTES_PER_TOKEN
 from inference.models import fim_tokens
 from inference.remote.http import AnswerError, decode_json, one_line
 
@@ -237,7 +238,7 @@ def _line_end(question: InfillQuery) -> list[str]:
 
 def max_answer_chars(question: InfillQuery) -> int:
     """An answer longer than this ignores `max_tokens`."""
-    return (question.max_tokens + _AROUND_CODE_TOKENS) * MIN_CHARS_PER_TOKEN * 8
+    return (question.max_tokens + _AROUND_CODE_TOKENS) * BYTES_PER_TOKEN * 8
 
 
 def _end(reason: str | None) -> str:

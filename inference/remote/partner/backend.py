@@ -21,7 +21,7 @@ from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
 from inference.engine.fim.query import ContextWindow, InfillQuery
-from inference.messages import MAX_CANDIDATES, Candidate, Draft
+from inference.messages import MAX_CANDIDATES, Candidate, Draft, estimate_tokens
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.remote import server_backend
@@ -329,14 +329,14 @@ class PartnerRun(RemoteRun):
         text_before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[hole_index]
         draft = hole.text if self._api.sees_drafts and query.is_rewrite(hole) else ""
         max_new_tokens = query.max_new_tokens(hole)
-        reserved_tokens = max_new_tokens + query.estimate_tokens(draft) + query.estimate_tokens(request.instruction)
+        reserved_tokens = max_new_tokens + estimate_tokens(draft) + estimate_tokens(request.instruction)
         text_after = "".join(texts[hole_index + 1 :])
         if self._api.kind != "chat":  # its message names the file
             text_before = query.prepend_name_comment(request.name_comment, text_before)
         prefix, suffix = windows.crop(
             text_before + self.pinned_text(hole_index), text_after, reserved_tokens, self._api.control_tokens
         )
-        used_tokens = reserved_tokens + query.estimate_tokens(prefix) + query.estimate_tokens(suffix)
+        used_tokens = reserved_tokens + estimate_tokens(prefix) + estimate_tokens(suffix)
         question_for_hole = InfillQuery(
             prefix,
             suffix,

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Snippet
+from inference.messages import Snippet, estimate_tokens, fit_snippets
 from lsp_server.context.retrieval import (
     MAX_UNFINISHED,
     Buffer,
     ContextQuery,
     ContextSource,
-    estimated_tokens,
     select_context,
-    within,
 )
 from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.languages import language_id_of_path
@@ -282,13 +280,14 @@ def test_editing_a_region_does_not_change_what_is_shown(workspace: Workspace) ->
 def test_the_budget_is_kept_and_filled(workspace: Workspace, budget: int) -> None:
     others: list[Buffer] = [workspace.opened(f"mod_{number}.py", f"{OTHERS}\n" * 20) for number in range(8)]
     found = select_context(workspace.query("main.py", OTHERS, *others, max_tokens=budget), None).snippets
-    used = sum(estimated_tokens(snippet.path) + estimated_tokens(snippet.text) for snippet in found)
+    used = sum(estimate_tokens(snippet.path) + estimate_tokens(snippet.text) for snippet in found)
     assert budget - 30 <= used <= budget
 
 
 def test_a_piece_that_does_not_fit_is_cut_after_a_line() -> None:
     snippets = [Snippet("a", "x = 1\n" * 5), Snippet("b", "x = 1\n" * 50), Snippet("c", "x\n")]
-    assert list(within(snippets, 22)) == [snippets[0], Snippet("b", "x = 1\n" * 5)]
+    assert list(fit_snippets(snippets, 22)) == [snippets[0], Snippet("b", "x = 1\n" * 5)]
+    assert not list(fit_snippets(snippets, 0))
 
 
 async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) -> None:

@@ -8,7 +8,6 @@ import pytest
 from inference.ending import Ending
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
-from inference.engine.fim import query
 from inference.engine.fim.prompt import FimPrompt, PromptBuilder
 from inference.engine.fim.query import InfillQuery
 from inference.messages import Hole, HoleKind, Snippet
@@ -156,11 +155,3 @@ def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> N
     shown = [family.tokenizer.decode(each) for each in ids]
     assert shown[0].startswith("y = 2\n\nx = 1\n\n")
     assert shown[0].removeprefix("y = 2\n\nx = 1\n\n") == shown[1]
-
-
-def test_of_a_piece_that_does_not_fit_whole_lines_are_shown() -> None:
-    long = Snippet("b.py", "x = 1\n" * 40)
-    shown = query.fit_snippets([Snippet("a.py", "y = 2\n"), long, Snippet("c.py", "z = 3\n")], 40)
-    assert [each.path for each in shown] == ["a.py", "b.py"]
-    assert 10 < shown[1].text.count("x = 1\n") < 20 and shown[1].text.endswith("\n")
-    assert query.fit_snippets([long], 0) == ()

@@ -6,8 +6,17 @@ import re
 
 import pytest
 
-from inference.engine.fim.query import MIN_CHARS_PER_TOKEN
-from inference.messages import REFINED_STRENGTH, Candidate, Draft, Hole, HoleKind, Outcome, Snippet, Text
+from inference.messages import (
+    BYTES_PER_TOKEN,
+    REFINED_STRENGTH,
+    Candidate,
+    Draft,
+    Hole,
+    HoleKind,
+    Outcome,
+    Snippet,
+    Text,
+)
 from inference.remote.http import ServerError
 from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, job, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
@@ -236,7 +245,7 @@ async def test_a_server_that_takes_little_is_sent_no_more_than_that(context_toke
                 most = asked.body.get("max_tokens") or asked.body["n_predict"]
                 names = ("prompt", "suffix", "messages", "input_prefix", "input_suffix", "input_extra")
                 sent = str([asked.body.get(name, "") for name in names]).replace("\\n", "\n")
-                assert len(sent) <= (context_tokens - most) * MIN_CHARS_PER_TOKEN
+                assert len(sent) <= (context_tokens - most) * BYTES_PER_TOKEN
             shown = ["a = 1" in str(asked.body) for asked in server.fills]
             assert shown == [context_tokens > 4096 and kind != "suffix", kind != "suffix"]
 
