@@ -174,21 +174,18 @@ class MistralFimRequest(OpenAiCompletionRequest, frozen=True):
         return self._with_usage(self._response(message, model, "chat.completion"), completion)
 
 
-class _OllamaOptions(Struct, frozen=True):
+class _OllamaOptions(_BaseRequest, frozen=True):
     wanted_tokens: int | None = field(name="num_predict", default=None)
-    stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
 
 
-class OllamaGenerateRequest(Struct, frozen=True):
+class OllamaGenerateRequest(_BaseRequest, frozen=True):
     """`/api/generate` of Ollama, with `suffix`, or with a prompt that holds a family's own tokens."""
 
-    prompt: str
+    prompt: str = ""
     suffix: str = ""
     stream: bool = True
     options: _OllamaOptions = _OllamaOptions()
-    last_line: ClassVar[str] = ""
     event: ClassVar[str] = "{}\n"
-    texts: ClassVar[tuple[str, ...]] = ("prompt",)
 
     @property
     def wanted_tokens(self) -> int | None:
@@ -196,7 +193,7 @@ class OllamaGenerateRequest(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        return _BaseRequest(self.options.stop).stops
+        return self.options.stops
 
     def fim_input(self) -> FimInput:
         return (None if self.suffix else parse_fim_prompt(self.prompt)) or FimInput(self.prompt, self.suffix)
