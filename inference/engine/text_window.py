@@ -25,8 +25,7 @@ _WINDOW_PARTS = 4
 
 def window_start(text: str, max_chars: int) -> int:
     """Where to start reading the end of a long text: a line start, at most twice `max_chars` before the end."""
-    step = max(1, max_chars // _WINDOW_PARTS)
-    start = max(0, -(-(len(text) - max_chars) // step) * step)
+    start = token_window_start(len(text), max_chars)
     return 0 if start == 0 else _cut_point(text, start, max_chars)
 
 

@@ -108,14 +108,7 @@ def _no_hole_here_reason(snapshot: Snapshot, offset: int) -> str:
     """Why `holes.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
-    previous_character = text[max(0, offset - 1) : offset]
-    next_character = text[offset : offset + 1]
-    if (
-        previous_character
-        and next_character
-        and is_word(previous_character, word_characters)
-        and is_word(next_character, word_characters)
-    ):
+    if all(is_word(text[max(0, at) : at + 1], word_characters) for at in (offset - 1, offset)):
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():

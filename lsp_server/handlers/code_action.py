@@ -277,7 +277,7 @@ def _requests_ours(only: Only) -> bool:
 
 async def code_action_resolve(session: Session, action: CodeAction) -> CodeAction:
     """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
-    if action.data is None or action.edit is not None or not _is_ours(action.kind):
+    if action.data is None or action.edit is not None or not _requests((FILL_KIND, REPAIR_KIND), action.kind or ""):
         return action
     request: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
     try:
@@ -286,7 +286,3 @@ async def code_action_resolve(session: Session, action: CodeAction) -> CodeActio
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except ActionNotDoneError as reason:
         raise ReplyError(str(reason)) from None
-
-
-def _is_ours(kind: types.CodeActionKind | str | None) -> bool:
-    return isinstance(kind, str) and (kind == REPAIR_KIND or kind.startswith(f"{FILL_KIND}."))

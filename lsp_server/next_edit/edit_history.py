@@ -24,7 +24,7 @@ class EditHistory:
         for change in changes:
             self._add(change, max(num_closed, 0))
         self._num_open = min(len(changes), len(self._edits))
-        while len(self._edits) > MAX_EDITS or sum(map(_num_chars, self._edits)) > MAX_CHARS:
+        while len(self._edits) > MAX_EDITS or sum(len(edit.removed + edit.added) for edit in self._edits) > MAX_CHARS:
             self._edits.pop(0)
 
     def close(self) -> None:
@@ -65,10 +65,6 @@ class EditHistory:
                 offset += edit.shift
         if merged.removed == merged.added:
             del self._edits[index]
-
-
-def _num_chars(change: TextChange) -> int:
-    return len(change.removed) + len(change.added)
 
 
 def _merged(edit: TextChange, change: TextChange) -> TextChange:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import cast
 
 import torch
 
@@ -19,7 +18,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for
-from inference.models.family import FimAdapter, FimPrefixHandle, common_start
+from inference.models.family import FimPrefixHandle, common_start
 
 MAX_DRAFT_TOKENS = 16
 _WARM_UP_PASSES = 4
@@ -78,7 +77,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.draft)
-        family = cast("FimAdapter", self._model.family)
+        family = self._model.fim
         with closing(family.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):
                 return ()
@@ -90,7 +89,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
         vocabulary = self._model.vocabulary
         control_ids = {mark: id_ for mark in prompt.control_tokens if (id_ := vocabulary.id_of(mark)) is not None}
         parts = re.split(f"({'|'.join(map(re.escape, control_ids))})", prompt.text) if control_ids else [prompt.text]
-        ids = [*cast("FimAdapter", self._model.family).begin_ids]
+        ids = [*self._model.fim.begin_ids]
         for part in parts:
             ids += [control_ids[part]] if part in control_ids else vocabulary.encode(part)
         return ids
@@ -100,7 +99,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
         self, context: FimPrefixHandle, draft: Sequence[int], stop_strings: Sequence[str]
     ) -> Generator[None, None, list[tuple[bytes, float]]]:
         """Returns the tokens up to a stop, with their probabilities; none past the deadline or at the token limit."""
-        family = cast("FimAdapter", self._model.family)
+        family = self._model.fim
         vocabulary = self._model.vocabulary
         max_tokens = len(draft) + _MAX_ADDED_TOKENS
         lookup = PromptLookup(draft)
