@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, takewhile
+from typing import TypeVar
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that count, opening to closing."""
+TAB_WIDTH = 4
 _OPENERS = {closer: opener for opener, closer in CLOSERS.items()}
 _WINDOW_CHARS = 4_000
 """How much text on each side of the hole counts: a file may be a single line."""
@@ -162,6 +164,28 @@ class Ending:
                 return text[:line].rstrip("\r") if line >= 0 and not text[line:end].strip() else text[:end]
         return text
 
+    def without_line_start(self, text: str) -> str:
+        """Cuts a repeat of the start of the hole's line: `x = ` before `x = 1` leaves `1`.
+
+        Cuts nothing after an opening bracket, and no start without a letter, which may be data.
+        """
+        start = self._line_prefix.lstrip()
+        bare = start.rstrip()
+        if self._starts_with or not has_letter(start) or bare[-1] in CLOSERS:
+            return text
+        tail = text.lstrip(" \t")
+        follows = tail[len(start) : len(start) + 1]
+        goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
+        if not tail.startswith(start) or goes_on:
+            return text
+        tail = tail[len(start) :]
+        return tail.lstrip(" \t") if start != bare else tail
+
+    def repeats_line_above(self, text: str) -> bool:
+        """Whether the first line of the text, if it has that line for itself, is the last one above the hole again."""
+        first = text.removeprefix(self._starts_with).partition("\n")[0] if self._starts_line else ""
+        return has_letter(first) and first.strip() == self._line_above.strip()
+
     def cut_at_block_end(self, text: str, *, is_whole: bool = True) -> str:
         """Cuts the text before the lines that leave the hole's block, repeat the lines below, or begin another file."""
         lines = text.split("\n")
@@ -200,13 +224,13 @@ class Ending:
             for length in range(min(len(text), len(suffix), _MAX_REPEAT_CHARS), 0, -1):
                 if text.endswith(suffix[:length]) and suffix[:length].strip():
                     head, follows = text[:-length], suffix[length : length + 1]
-                    splits_word = _is_word(head[-1:]) and _is_word(suffix[0])
+                    splits_word = is_word(head[-1:]) and is_word(suffix[0])
                     splits_angles = needs_angle and _angles_open(head) > max(_angles_open(text), 0)
-                    if not (splits_word or splits_angles or (_is_word(suffix[length - 1]) and _is_word(follows))):
+                    if not (splits_word or splits_angles or (is_word(suffix[length - 1]) and is_word(follows))):
                         cuts |= {head, text[: _pair_end(brackets, len(head))]}
         closer = self._line_suffix.lstrip()[:1]
         start = text.rfind(closer) if closer in _OPENERS else -1
-        if start >= 0 and not any(map(_is_word, text[start:])):
+        if start >= 0 and not any(map(is_word, text[start:])):
             cuts.add(text[:start])
         return sorted(cuts - {text}, key=len)[:_MAX_CUTS]
 
@@ -244,7 +268,7 @@ class Ending:
             end = len((text[:end] if is_whole_line else lines).rstrip())
             while "\n" in text[start:end].strip() and not self._can_end_with(text[:end]):
                 end = len(text[: text.rindex("\n", 0, end)].rstrip())
-        elif _is_word(text[end - 1 : end]) and _is_word(text[end : end + 1]):
+        elif is_word(text[end - 1 : end]) and is_word(text[end : end + 1]):
             end = _before_last_sign(text, end)
         end = len(text[:end].rstrip())
         while end > start and not self._can_end_with(text[:end]):
@@ -290,13 +314,13 @@ class Ending:
         if rest:
             return rest[0] in ")]};,:" and rest[0] != CLOSERS.get(last)
         is_in_list = last == "," and bool(self._opened) and self._opened[-1][0] < self._line_start
-        is_deeper_below = _width(_indentation(self._first_below or "")) > _width(_indentation(line))
+        is_deeper_below = indent_width(_indentation(self._first_below or "")) > indent_width(_indentation(line))
         goes_on_below = last != "." and (is_deeper_below or (self._ends_block and last in CLOSERS))
         return not (is_in_list or goes_on_below)
 
     def leaves_open(self, text: str) -> bool:
         """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
-        if self._quotes or self.is_in_prose or not self._line_suffix.strip() or not _unpaired(self._brackets(text))[1]:
+        if self._quotes or self.is_in_prose or not self._line_suffix.strip() or not unpaired(self._brackets(text))[1]:
             return False
         return self._count_unpaired(text) > self._count_unpaired("")
 
@@ -313,7 +337,7 @@ class Ending:
         is_comment = self._is_in_comment or _COMMENT_START.match(line) is not None
         start = 0 if is_comment else 1 + max(map(typed.rfind, "\"'`"))
         is_prose = is_comment or start or self.is_in_prose or line.lstrip()[:1] in ("'", '"', "`")
-        if self._name is None or not is_prose or (is_comment and _has_letter(self._line_suffix)):
+        if self._name is None or not is_prose or (is_comment and has_letter(self._line_suffix)):
             return False
         own = re.escape(self._name) or "(?!)"
         mention = re.compile(rf"\W*(?:[\w.-]+/)*{own}(?!\w)" + ("" if "." in self._name else r"\W*\Z"))
@@ -321,10 +345,14 @@ class Ending:
         if match and match.end() > len(typed) and not re.search(rf"(?<!\w){own}(?!\w)", self._around):
             return True
         match = self._only_a_name.match(line) if is_comment else None
-        above = self._prefix[: self._line_start].rstrip().rpartition("\n")[2]
-        is_listed = match and not match["own"] and self._only_a_name.match(above)
+        is_listed = match and not match["own"] and self._only_a_name.match(self._line_above)
         is_asked = "file" in typed.lower()
         return bool(match and match.end() > len(typed) and not (is_listed or is_asked))
+
+    @property
+    def _line_above(self) -> str:
+        """The last line above the hole's that is not blank."""
+        return self._prefix[: self._line_start].rstrip().rpartition("\n")[2]
 
     @cached_property
     def _only_a_name(self) -> re.Pattern[str]:
@@ -340,12 +368,12 @@ class Ending:
         """The number of brackets and quotes of the hole's line that lack a partner with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
         line = outer + self._line_prefix + text + self._line_suffix
-        return sum(map(len, _unpaired(self._brackets(line)))) + _ends_in_string(line)
+        return sum(map(len, unpaired(self._brackets(line)))) + _ends_in_string(line)
 
     def _is_outside(self, line: str) -> bool:
         """Whether a line begins further left than the hole's, and not with a bracket's end or a directive."""
         code = line.strip()
-        is_less = bool(code) and _width(_indentation(line)) < _width(self._indent)
+        is_less = bool(code) and indent_width(_indentation(line)) < indent_width(self._indent)
         is_explanation = not self._has_fences and line.startswith("```")
         return (is_less and code[0] not in ")]}" and not re.match(r"#\w", code)) or is_explanation
 
@@ -361,7 +389,7 @@ class Ending:
         """Whether an unfinished line from `start` on leaves the block, whatever follows: it is in no brackets."""
         line = text[start:]
         is_code = bool(line.strip()) and line.lstrip()[0] not in "#`"
-        return is_code and start > 0 and self._is_outside(line) and not _unpaired(self._brackets(text[:start]))[1]
+        return is_code and start > 0 and self._is_outside(line) and not unpaired(self._brackets(text[:start]))[1]
 
     def _is_in_string(self, text: str) -> bool:
         """Whether a string of several lines is open after `text`, which opens or closes one."""
@@ -371,29 +399,29 @@ class Ending:
         """Whether the first line below leaves the block, or closes what the hole's line opens."""
         indent = _indentation(line)
         closes = line[len(indent) :][:1] == CLOSERS.get(self._line_prefix.rstrip()[-1:])
-        return _width(indent) < _width(self._indent) or (indent == self._indent and closes)
+        return indent_width(indent) < indent_width(self._indent) or (indent == self._indent and closes)
 
     def _repeats_below(self, lines: Sequence[str], index: int, *, is_whole: bool) -> bool:
         """Whether the lines from `index` on equal the first lines below, or begin with several of them."""
         first = (self._line_prefix + lines[0] if index == 0 else lines[index]).rstrip()
         if first != self._first_below or self._line_suffix.strip():
             return False
-        if self._ends_block and not _has_letter(first):
+        if self._ends_block and not has_letter(first):
             return True
         fill_lines = [first, *(line.rstrip() for line in lines[index + 1 :] if line.strip())]
         pairs = zip(fill_lines, self._lines_below, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         is_all = same == len(fill_lines if is_whole else self._lines_below)
-        return _has_letter("".join(fill_lines[:same])) and (is_all or same >= _MIN_REPEATED_LINES)
+        return has_letter("".join(fill_lines[:same])) and (is_all or same >= _MIN_REPEATED_LINES)
 
     @cached_property
     def _opened(self) -> "_BracketList":
-        return _unpaired(self._brackets(self._prefix))[1]
+        return unpaired(self._brackets(self._prefix))[1]
 
     @cached_property
     def _closers(self) -> "_BracketList":
         """The closing brackets of the rest of the line that close what is open there; without any, the first below."""
-        return _unpaired(self._brackets(self._line_suffix))[0] or _unpaired(self._brackets(self._suffix))[0][:1]
+        return unpaired(self._brackets(self._line_suffix))[0] or unpaired(self._brackets(self._suffix))[0][:1]
 
     @cached_property
     def _closable(self) -> str:
@@ -407,7 +435,7 @@ class Ending:
         closable = ""
         for offset, opener in reversed(self._opened):
             indent_of_opener = _indentation(self._prefix[self._prefix.rfind("\n", 0, offset) + 1 : offset])
-            is_further_left = not indent.strip() and _width(indent) < _width(indent_of_opener)
+            is_further_left = not indent.strip() and indent_width(indent) < indent_width(indent_of_opener)
             if closer == CLOSERS[opener] and not is_further_left:
                 break
             closable += CLOSERS[opener]
@@ -455,18 +483,20 @@ def is_worth_showing(text: str) -> bool:
 
 
 _BracketList = list[tuple[int, str]]
+_Place = TypeVar("_Place")
 
 
-def _unpaired(brackets: Iterable[tuple[int, str]]) -> tuple[_BracketList, _BracketList]:
-    closers: _BracketList = []
-    openers: _BracketList = []
-    for offset, bracket in brackets:
+def unpaired(brackets: Iterable[tuple[_Place, str]]) -> tuple[list[tuple[_Place, str]], list[tuple[_Place, str]]]:
+    """The closing brackets without an opening one before them, and the opening ones that are not closed."""
+    closers: list[tuple[_Place, str]] = []
+    openers: list[tuple[_Place, str]] = []
+    for place, bracket in brackets:
         if bracket in CLOSERS:
-            openers.append((offset, bracket))
+            openers.append((place, bracket))
         elif openers and CLOSERS[openers[-1][1]] == bracket:
             openers.pop()
         else:
-            closers.append((offset, bracket))
+            closers.append((place, bracket))
     return closers, openers
 
 
@@ -509,21 +539,21 @@ def _indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _width(indent: str) -> int:
+def indent_width(indent: str) -> int:
     """A tab is as wide as the four spaces that a model may write instead."""
-    return len(indent.expandtabs(4))
+    return len(indent.expandtabs(TAB_WIDTH))
 
 
-def _is_word(character: str) -> bool:
-    """Whether a character can be part of a name; False for an empty string."""
-    return bool(character) and ("a" + character).isidentifier()
+def is_word(character: str, extra: str = "") -> bool:
+    """Whether a character can be part of a name, or is one of `extra`; False for an empty string."""
+    return bool(character) and (("a" + character).isidentifier() or character in extra)
 
 
 def _before_last_sign(text: str, end: int) -> int:
     """The offset of the word, or of the sign, at the end of `text[:end]`."""
-    word = len(text[:end]) - len(list(takewhile(_is_word, reversed(text[:end]))))
+    word = len(text[:end]) - len(list(takewhile(is_word, reversed(text[:end]))))
     return word if word < end else end - 1
 
 
-def _has_letter(text: str) -> bool:
+def has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))

@@ -4,11 +4,10 @@ A position is a zero-based line and a column in units of the negotiated encoding
 only; `str.splitlines` would also break at \\x0b, \\x85, U+2028 and others. No text here has half a surrogate pair.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from enum import StrEnum
 
-_LINE_END = re.compile(r"\r\n|[\r\n]")
+from lsp_server.syntax.lines import LINE_END
 
 
 class Encoding(StrEnum):
@@ -30,7 +29,7 @@ class LineIndex:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     @property
     def line_count(self) -> int:
@@ -74,7 +73,7 @@ class LineIndex:
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
         """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it."""
         new_end = start + len(replacement)
-        line_starts = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
+        line_starts = (match.end() for match in LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
         edited = LineIndex.__new__(LineIndex)
         edited._text = text
         edited._starts = self._starts[: max(bisect_left(self._starts, start), 1)]  # offset 0 always starts a line

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
 from inference.deadline import Deadline
-from inference.ending import CONTROL_TOKEN, Ending, first_doubt, is_worth_showing, lexical_brackets
+from inference.ending import (
+    CONTROL_TOKEN,
+    TAB_WIDTH,
+    Ending,
+    first_doubt,
+    has_letter,
+    indent_width,
+    is_worth_showing,
+    lexical_brackets,
+)
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
@@ -88,11 +97,9 @@ def rank_by_errors(
     return sorted(range(len(candidates)), key=breaks.__getitem__)
 
 
-def breaks_parse(
-    source: Source, spans: Sequence[Span], fills: Sequence[str], deadline: FitDeadline | None = None
-) -> bool:
+def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> bool:
     """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
-    return (count_errors_with(source, spans, fills, deadline) or 0) > _allowed_errors(source, spans, deadline)
+    return (count_errors_with(source, spans, fills) or 0) > _allowed_errors(source, spans)
 
 
 def count_errors_with(
@@ -137,7 +144,7 @@ def count_errors(tree: Tree | Node) -> int:
     return count
 
 
-def _allowed_errors(source: Source, spans: Sequence[Span], deadline: FitDeadline | None) -> int:
+def _allowed_errors(source: Source, spans: Sequence[Span], deadline: FitDeadline | None = None) -> int:
     table = table_of(source.language_id)
     allowed = count_errors(source.tree) if source.tree else 0
     for name in dict.fromkeys((table.name, table.name + table.statement_end)):
@@ -221,7 +228,6 @@ class HoleSurroundings:
     span: Span
     table: LanguageTable
     starts_with: str
-    above: str
     line_prefix: str
     line_suffix: str
     is_last: bool
@@ -269,7 +275,6 @@ def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurrou
         span=span,
         table=table,
         starts_with=starts_with,
-        above=previous_line(text, span.start) or "",
         line_prefix=above[line_start(above, len(above)) :],
         line_suffix=below[: end - span.end],
         is_last=is_blank(text[end : end + _MAX_SIDE_CHARACTERS]),
@@ -295,36 +300,13 @@ _LeastBroken = Callable[..., str]
 """Takes `HoleSurroundings` and some fills; returns the fill that leaves the fewest errors."""
 
 
-def drop_repeated_line_start(hole: HoleSurroundings, fill: str) -> str:
-    """`fill` without a repeat of the start of its line: `x = ` before `x = 1` leaves `1`.
-
-    Cuts nothing after an opening bracket, and no start without a letter, which may be data.
-    """
-    start = hole.line_prefix.lstrip()
-    bare = start.rstrip()
-    if hole.starts_with or not _has_letter(start) or bare[-1] in CLOSERS:
-        return fill
-    tail = fill.lstrip(" \t")
-    follows = tail[len(start) : len(start) + 1]
-    goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
-    if not tail.startswith(start) or goes_on:
-        return fill
-    tail = tail[len(start) :]
-    return tail.lstrip(" \t") if start != bare else tail
-
-
-def repeats_line_above(hole: HoleSurroundings, fill: str) -> bool:
-    first = fill.removeprefix(hole.starts_with).partition("\n")[0] if hole.is_at_line_start else ""
-    return _has_letter(first) and not hole.is_in_expression and first.strip() == hole.above.strip()
-
-
 def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
     """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what follows the fill,
     the parse decides.
     """
     if hole.literal:  # prose has no pairs, but the full stop or quote may be intended
         cuts = hole.ending.line_cuts(fill.rstrip())
-        return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
+        return next((cut for cut in cuts if has_letter(fill[len(cut) :])), fill)
     shorter = hole.ending.without_line_suffix(fill)
     if shorter != fill:
         splits_quotes = any(fill.rstrip()[len(shorter) :].count(quote) % 2 for quote in hole.table.quotes)
@@ -342,15 +324,10 @@ def cut_comment_before_code(hole: HoleSurroundings, fill: str) -> str:
     return fill if offset < 0 else fill[:offset].rstrip()
 
 
-def _has_letter(text: str) -> bool:
-    return any(map(str.isalpha, text))
-
-
 _BY_COLUMN = (("yaml",), ("markdown",))
 """Languages where deeper lines belong to the one above them."""
 _BLOCK_QUOTES = (*_TRIPLE_QUOTES, "`", "<<")
 """What begins text of several lines, whose indentation is its own."""
-_TAB_WIDTH = 4
 _COMMENTED = re.compile(r"\s*(?:#|//|--|\*|/\*)")
 _OPENS_BLOCK = (
     r"[{:]\s*$|\b(?:then|do|else|begin|repeat|loop|try|in)\s*$|\bdo\s*\|[^|]*\|\s*$"
@@ -457,7 +434,7 @@ class FillPostprocessor:
         text, span = self._source.text, hole.span
         if fill == plain_line_ends(text[span.start : span.end]):
             return DropReason.UNCHANGED
-        if repeats_line_above(hole, fill):
+        if not hole.is_in_expression and hole.ending.repeats_line_above(fill):
             return DropReason.REPEATS_ABOVE
         if hole.ending.tells_name(fill):
             return DropReason.TELLS_NAME
@@ -489,7 +466,7 @@ class FillPostprocessor:
         """`fill` up to the point where it would end something opened before it: brackets or a string."""
         if hole.literal:
             return self._fit_literal(hole, hole.literal, fill)
-        fill = cut_comment_before_code(hole, drop_repeated_line_start(hole, fill))
+        fill = cut_comment_before_code(hole, hole.ending.without_line_start(fill))
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
     def _mend_end(self, hole: HoleSurroundings, fill: str) -> str:
@@ -593,18 +570,15 @@ def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]
     goes on with another line keeps its distance.
     """
 
-    def width(indent: str) -> int:
-        return len(indent.expandtabs(_TAB_WIDTH))
-
     def opens(line: str) -> bool:
         return not _COMMENTED.match(line) and any(
             re.search(regex, line) for regex in (_OPENS_BLOCK, hole.table.opening) if regex
         )
 
     start = hole.starts_with.count("\n")
-    own = width(hole.indent)
-    block = takewhile(lambda line: is_blank(line) or width(indentation(line, 0)) >= own, lines[start + 1 :])
-    widths = [width(indentation(line, 0)) for line in block if not is_blank(line)]
+    own = indent_width(hole.indent)
+    block = takewhile(lambda line: is_blank(line) or indent_width(indentation(line, 0)) >= own, lines[start + 1 :])
+    widths = [indent_width(indentation(line, 0)) for line in block if not is_blank(line)]
     if not widths:
         return list(lines)
     first = lines[start] if start else hole.line_prefix + lines[0]
@@ -620,16 +594,16 @@ def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]
     previous = first
     for line in lines[start + 1 :]:
         code = line.lstrip(" \t")
-        old = width(indentation(line, 0))
+        old = indent_width(indentation(line, 0))
         if code and old < own:
             break
         if code:
             while len(levels) > 1 and old < levels[-1][0]:
                 levels.pop()
             if old > levels[-1][0] and opens(previous):
-                levels.append((old, levels[-1][1] + width(step)))
+                levels.append((old, levels[-1][1] + indent_width(step)))
             new = max(levels[-1][1] + old - levels[-1][0], 0)
-            line = ("\t" * (new // _TAB_WIDTH) + " " * (new % _TAB_WIDTH) if "\t" in step else " " * new) + code
+            line = ("\t" * (new // TAB_WIDTH) + " " * (new % TAB_WIDTH) if "\t" in step else " " * new) + code
             previous = code
         result.append(line)
     return [*result, *lines[len(result) :]]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from inference.ending import unpaired
 from lsp_server.holes.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
-from lsp_server.syntax.scanning import unmatched_closers, unmatched_openers
 from lsp_server.syntax.view import View
 
 _MAX_LINE_CHARACTERS = 1000
@@ -136,15 +136,15 @@ def _open_among_children(view: View, node: Node, offset: int) -> list[OpenBracke
     """The brackets among a node's children that are open at `offset`, outermost first."""
     near = view.brackets(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS)
     preceding = [child for child in near if view.end(child) <= offset]
-    stack = [child for child, _ in unmatched_openers((child, child.type) for child in preceding)]
-    closers = unmatched_closers(child.type for child in near[len(preceding) :])
+    _, stack = unpaired((child, child.type) for child in preceding)
+    closers, _ = unpaired((child, child.type) for child in near[len(preceding) :])
     return [
         OpenBracket(
-            child.type,
+            kind,
             view.start(child),
-            index < len(closers) and CLOSERS[child.type] == closers[index],
+            index < len(closers) and CLOSERS[kind] == closers[index][1],
             node.type,
             opens_block(view, child, node),
         )
-        for index, child in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
+        for index, (child, kind) in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
     ]

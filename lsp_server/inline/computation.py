@@ -1,7 +1,6 @@
 """One computation of suggestions, which follows what the user types meanwhile."""
 
 import asyncio
-import re
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
@@ -16,9 +15,9 @@ from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion
+from lsp_server.syntax.lines import LINE_END
 
 _computation_numbers = count(1)
-_LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
 
@@ -125,7 +124,7 @@ class Computation:
         typed = self.typed + change.added
         if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
-        lines = len(_LINE_END.findall(change.added))
+        lines = len(LINE_END.findall(change.added))
         if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)

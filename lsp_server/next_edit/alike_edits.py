@@ -15,11 +15,13 @@ from difflib import SequenceMatcher
 from itertools import accumulate, combinations, islice
 
 from inference.messages import MAX_PROPOSED_CHARACTERS, Hunk
+from inference.models.edit_prompts import LINE
+from inference.models.family import common_ends
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.names import Name, NameIndex, Role
 from lsp_server.next_edit.renames import renamed_words
 from lsp_server.next_edit.source_diff import SourceDiff
-from lsp_server.next_edit.text_diff import LINE, DiffRange, TextDiff
+from lsp_server.next_edit.text_diff import DiffRange, TextDiff
 from lsp_server.syntax.lines import eol_at, indentation, is_word, line_end, line_start
 
 _STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
@@ -131,8 +133,7 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
     old_matches = list(_TOKEN.finditer(text_diff.old, line.old_start, line.old_end))
     new_matches = list(_TOKEN.finditer(text_diff.new, line.start, line.end))
     old, new = [match[0] for match in old_matches], [match[0] for match in new_matches]
-    first = _common_start(old, new)
-    num_same = _common_start(old[first:][::-1], new[first:][::-1])
+    first, num_same = common_ends(old, new)
     old_stop, stop = len(old) - num_same, len(new) - num_same
     removed = old[first:old_stop]
     if not old or (not removed and stop == first):
@@ -158,12 +159,6 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
         end,
         is_local,
     )
-
-
-def _common_start(a_tokens: Sequence[str], b_tokens: Sequence[str]) -> int:
-    """The number of tokens that two lines share at their start."""
-    differing = (index for index, (a, b) in enumerate(zip(a_tokens, b_tokens, strict=False)) if a != b)
-    return next(differing, min(len(a_tokens), len(b_tokens)))
 
 
 def _inserted(

@@ -15,10 +15,12 @@ from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 
 from inference.messages import ScoredEdit
+from inference.models.edit_prompts import LINE
 from lsp_server.next_edit.cross_file import Situation
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import NEAR_LINES, EditJudge, code_lines
-from lsp_server.next_edit.text_diff import LINE, WORD_OR_SIGN, TextDiff
+from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
+from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
@@ -33,7 +35,6 @@ _WORD = re.compile(r"\w+")
 _STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "NotImplementedError"})
 """Words that stand for code to come."""
 _ASYNC = frozenset({"async", "await"})
-_OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 
 def filtered_edits(situation: Situation, rewrite: ScoredEdit) -> list[NextEdit]:
@@ -205,7 +206,7 @@ class _RewriteFilter:
             return True
         prefix = text[: edit.start].rstrip()
         suffix = text[edit.end :].lstrip()
-        if prefix and suffix and _OPENERS.get(prefix[-1]) == suffix[0]:
+        if prefix and suffix and CLOSERS.get(prefix[-1]) == suffix[0]:
             return True
         is_at_cursor = edit.start - 1 <= cursor <= edit.end + 1 or edit.end == end or edit.end == start - 1
         return is_at_cursor and "\n" not in edit.text[len(removed) :]

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate
 
+from inference.models.edit_prompts import LINE
 from lsp_server.documents.change import minimal_change
 from lsp_server.syntax.lines import line_end, line_start
 
@@ -15,7 +16,6 @@ _MAX_LINES = 500
 as the time grows with the square of their number."""
 _MAX_TOKENS = 1_500
 WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True)

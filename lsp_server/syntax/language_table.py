@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-CLOSERS = {"(": ")", "[": "]", "{": "}"}
-"""The brackets that carving and balancing know, opening to closing."""
-
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
@@ -105,7 +102,6 @@ class LanguageTable:
     interpolations: frozenset[str] = frozenset()  # code inside a string
     quoted: str = QUOTED  # regex: what looks like a string, where there is no tree
     quotes: str = "\"'"  # characters that a string on one line may start with
-    multiline_quotes: tuple[str, ...] = ()  # delimiters of strings that span lines, the same at both ends
     word_characters: str = ""  # part of a word here, besides what is part of an identifier everywhere
 
     # expressions

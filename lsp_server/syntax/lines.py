@@ -5,7 +5,9 @@ import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 
-_LINE_END = re.compile(r"\r\n|[\r\n]")
+from inference.ending import is_word as is_word
+
+LINE_END = re.compile(r"\r\n|[\r\n]")
 _INDENT = re.compile(r"[ \t]*")
 _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
 _NEAR_CHARACTERS = 4000
@@ -24,7 +26,7 @@ def line_start(text: str, offset: int) -> int:
 
 
 def line_end(text: str, offset: int) -> int:
-    match = _LINE_END.search(text, offset)
+    match = LINE_END.search(text, offset)
     return match.start() if match else len(text)
 
 
@@ -43,7 +45,7 @@ def is_one_line(text: str, start: int = 0, end: int | None = None) -> bool:
 
 def eol_at(text: str, offset: int) -> str:
     """The line end in use: that of the line at `offset`, otherwise of the line before it, otherwise `\n`."""
-    match = _LINE_END.search(text, offset)
+    match = LINE_END.search(text, offset)
     if match:
         return match.group()
     start = line_start(text, offset)
@@ -128,11 +130,6 @@ def _step_near(text: str, offset: int) -> str:
             steps[indent[len(previous) :]] += 1
         previous = indent
     return steps.most_common(1)[0][0] if steps else ""
-
-
-def is_word(character: str, extra: str = "") -> bool:
-    """Whether a character can be part of an identifier, or is one of `extra`; False for an empty string."""
-    return bool(character) and (("a" + character).isidentifier() or character in extra)
 
 
 def word_before(text: str, offset: int, extra: str = "") -> str:

@@ -15,10 +15,11 @@ from itertools import islice
 
 from tree_sitter import Language, Parser, Tree
 
+from inference.ending import unpaired
 from lsp_server.syntax.language_table import HARMFUL
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start, model_line_ends
-from lsp_server.syntax.scanning import open_quote, unclosed_brackets, unopened_brackets
+from lsp_server.syntax.scanning import brackets_of, open_quote
 
 _CHUNK_CHARACTERS = 2048
 
@@ -124,11 +125,9 @@ def missing_closers(text: str, offset: int, table: LanguageTable) -> str:
     ending = (
         line_prefix[quote] if quote >= 0 else table.name if line_prefix and line_prefix[-1] in _BEFORE_A_NAME else ""
     )
-    still_open = [
-        bracket for _, bracket in unclosed_brackets(line_prefix[:quote] if quote >= 0 else line_prefix, table)
-    ]
-    missing = still_open[len(unopened_brackets(text[offset:end], table)) :]
-    return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
+    _, still_open = unpaired(brackets_of(line_prefix[:quote] if quote >= 0 else line_prefix, table))
+    closers, _ = unpaired(brackets_of(text[offset:end], table))
+    return ending + "".join(CLOSERS[bracket] for _, bracket in reversed(still_open[len(closers) :]))
 
 
 def _after_slow_steps(count: int) -> Callable[[int], bool]:

@@ -7,6 +7,8 @@ code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks tha
 import re
 from collections.abc import Sequence
 
+from inference.ending import has_letter
+
 _IN_A_LINE = re.compile(r"(.{2,99}?)\1{3,}")
 """Four repetitions, of two characters or more."""
 
@@ -27,16 +29,12 @@ def is_repetitive(text: str) -> bool:
 def _within(line: str) -> bool:
     units = (match[1] for match in _IN_A_LINE.finditer(line))
     odd = (unit for unit in units if not any(sign in unit for sign in _LISTED) and len(set(unit)) > 1)
-    return any(map(_has_letter, odd)) or _SIGNS.search(line) is not None
+    return any(map(has_letter, odd)) or _SIGNS.search(line) is not None
 
 
 def _lines(lines: Sequence[str], period: int) -> bool:
     for start in range(len(lines) - 3 * period + 1):
         first, second, third = (lines[start + period * turn :][:period] for turn in range(3))
-        if first == second == third and any(map(_has_letter, first)):
+        if first == second == third and any(map(has_letter, first)):
             return True
     return False
-
-
-def _has_letter(text: str) -> bool:
-    return any(map(str.isalpha, text))

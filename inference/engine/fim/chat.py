@@ -7,7 +7,7 @@ so the prompt asks for one that is longer than any in the file.
 import re
 from dataclasses import dataclass
 
-from inference.ending import Ending
+from inference.ending import Ending, indent_width
 from inference.engine.fim.query import InfillQuery
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
@@ -111,13 +111,9 @@ def _closing_fence(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Mat
     """The fence that ends a block: the last one if its language, as Markdown, has blocks itself."""
     if _TEXT.match(opening["language"]):
         return next((mark for mark in reversed(marks) if not mark["language"].strip()), None)
-    indent = _width(opening)
-    levels = [mark for mark in marks if _width(mark) <= indent] or marks
+    indent = indent_width(opening["indent"])
+    levels = [mark for mark in marks if indent_width(mark["indent"]) <= indent] or marks
     return _first_closing(levels, opening.end(), _QUOTES) or _first_closing(levels, opening.end(), ())
-
-
-def _width(mark: re.Match[str]) -> int:
-    return len(mark["indent"].expandtabs())
 
 
 def _first_closing(marks: list[re.Match[str]], start: int, quotes: tuple[str, ...]) -> re.Match[str] | None:

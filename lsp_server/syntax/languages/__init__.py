@@ -13,8 +13,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from tree_sitter import Language
 
+from inference.ending import CLOSERS
 from lsp_server.syntax.language_table import (
-    CLOSERS,
     NOT_FOR_OTHERS,
     TODO,
     UNWRITTEN,

@@ -2,8 +2,9 @@
 
 import pytest
 
+from inference.ending import unpaired
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, unclosed_brackets, unopened_brackets
+from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote
 
 
 @pytest.mark.parametrize(
@@ -43,5 +44,5 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
-    assert unclosed_brackets("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
-    assert unopened_brackets("a) [b] }", PLAIN) == [")", "}"]
+    assert unpaired(brackets_of("f(a, [b)", PLAIN)) == ([(7, ")")], [(1, "("), (5, "[")])
+    assert unpaired(brackets_of("a) [b] }", PLAIN)) == ([(1, ")"), (7, "}")], [])
