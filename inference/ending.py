@@ -289,7 +289,7 @@ class Ending:
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string."""
-        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or _is_in_line_string(self._line_prefix)
+        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or _ends_in_string(self._line_prefix)
         return is_in_string or self._is_in_comment
 
     @cached_property
@@ -513,19 +513,8 @@ def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
 
 
 def _ends_in_string(text: str) -> bool:
-    """Whether the last line leaves a quote without its partner."""
-    opened = ""
-    for quote in re.findall(r"\\.|[\"'`]", text.rpartition("\n")[2]):
-        if quote == opened:
-            opened = ""
-        elif not opened and len(quote) == 1:
-            opened = quote
-    return bool(opened)
-
-
-def _is_in_line_string(front: str) -> bool:
-    """Whether the start of a line ends in a string, outside of what that embeds."""
-    *_, last = [match[0] for match in _QUOTED_OR_BRACKET.finditer(front) if match.end() == len(front)] or [""]
+    """Whether a text ends in a string, outside of what that embeds."""
+    *_, last = [match[0] for match in _QUOTED_OR_BRACKET.finditer(text) if match.end() == len(text)] or [""]
     is_open = last[:1] in ("'", '"', "`") and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
     return is_open and last.count("{") <= last.count("}")
 

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     socket = WorkerSocket(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
-            role = server_backend.server_role(arguments)
+            role = address.role_of(edits=arguments.edits, partner=arguments.partner)
             address.parse_server_url(arguments.model, role)  # before logging: it may hold a password
         if not socket.acquire():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)

@@ -45,6 +45,11 @@ OWN_ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
 """Ours, which other programs ask."""
 
 
+def role_of(*, edits: str | None, partner: str | None) -> ServerRole:
+    """How the user sets up the server of a worker, by these of its options."""
+    return EDIT_MODEL_SERVER if edits else PARTNER_SERVER if partner else MODEL_SERVER
+
+
 class AddressError(ValueError):
     """An unusable URL; str() says what is wrong with it and what to write instead."""
 

@@ -21,7 +21,7 @@ from inference.engine.work import RequestCounters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address, server_token
-from inference.remote.address import EDIT_MODEL_SERVER, MODEL_SERVER, PARTNER_SERVER, ServerRole
+from inference.remote.address import EDIT_MODEL_SERVER, MODEL_SERVER, PARTNER_SERVER
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.serving.scheduler import Job, JobEvent
 from inference.serving.startup import WorkerArguments
@@ -169,11 +169,6 @@ _KINDS = {
 }
 
 
-def server_role(arguments: WorkerArguments) -> ServerRole:
-    """How the user sets up this server."""
-    return EDIT_MODEL_SERVER if arguments.edits else PARTNER_SERVER if arguments.partner else MODEL_SERVER
-
-
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, limit_s: float | None = None
 ) -> ServerBackend:
@@ -181,7 +176,7 @@ async def connect(
 
     It says within `limit_s` what it serves; None: the kind's own limit.
     """
-    role = server_role(arguments)
+    role = address.role_of(edits=arguments.edits, partner=arguments.partner)
     module, name = _KINDS[role]
     kind: type[ServerBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
     try:

@@ -37,7 +37,6 @@ from lsp_server.settings.worker_options import (
     is_remote,
     options_problem,
     partner_options,
-    server_role,
     worker_options,
 )
 from lsp_server.worker import WorkerClient, WorkerError
@@ -147,7 +146,8 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
         yield CheckResult(goes, Grade.WARN, risk, "use https, or a tunnel")
-    source = server_token.token_source(role=server_role(options)) if options.sends_token else ""
+    role = address.role_of(edits=options.edits, partner=options.partner)
+    source = server_token.token_source(role=role) if options.sends_token else ""
     yield CheckResult(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
 

@@ -71,13 +71,6 @@ def is_remote(options: WorkerOptions) -> bool:
     return options.partner is not None or address.is_url(options.model)
 
 
-def server_role(options: WorkerOptions) -> address.ServerRole:
-    """How the user sets up the server of these options, which must be remote."""
-    if options.edits:
-        return address.EDIT_MODEL_SERVER
-    return address.PARTNER_SERVER if options.partner else address.MODEL_SERVER
-
-
 def options_problem(options: WorkerOptions) -> str | None:
     """Why no worker can start with this model, and what to do; None if it can."""
     if options.partner is not None and not address.is_url(options.model):
@@ -85,7 +78,7 @@ def options_problem(options: WorkerOptions) -> str | None:
         return f"partner.url: {cause}; give the URL of a server that you run, such as http://localhost:8080"
     try:
         if is_remote(options):
-            role = server_role(options)
+            role = address.role_of(edits=options.edits, partner=options.partner)
             server = address.parse_server_url(options.model, role)
             return server.sending_problem(plain_http=options.plain_http, role=role)
         _resolved(options.model)

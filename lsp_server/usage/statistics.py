@@ -7,8 +7,8 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -121,12 +121,10 @@ def storage_problem(file: Path, error: Exception) -> str:
     return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"
 
 
-@contextmanager
-def _connect(file: Path) -> "Iterator[sqlite3.Connection]":
+def _connect(file: Path) -> "closing[sqlite3.Connection]":
     import sqlite3
 
-    with closing(sqlite3.connect(file, timeout=_LOCK_TIMEOUT_S)) as connection:
-        yield connection
+    return closing(sqlite3.connect(file, timeout=_LOCK_TIMEOUT_S))
 
 
 def _create_private_file(file: Path) -> None:

@@ -1,17 +1,17 @@
 """DiffusionGemma as a `ModelAdapter`: encodes and caches each prefix once, and decodes canvases against it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.passes import DiffusionNetwork
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig
-from inference.models.prefix_cache import PrefillingAdapter, PrefixCache
+from inference.models.prefix_cache import PrefillingAdapter
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -70,24 +70,8 @@ class DiffusionGemmaAdapter(PrefillingAdapter):
         return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids, ahead=ahead)
 
 
-class EncodedPrefixHandle:
+class EncodedPrefixHandle(EncodedPrefix):
     """A `PrefixHandle`: a prefix in the cache, and the passes of the network that read it."""
-
-    def __init__(
-        self,
-        network: DiffusionNetwork,
-        cache: PrefixCache[EncodedTokens],
-        prefix_ids: Sequence[int],
-        *,
-        ahead: bool = False,
-    ) -> None:
-        self._network = network
-        self._prefix = EncodedPrefix(network, cache, prefix_ids, ahead=ahead)
-        self._ids = prefix_ids
-        self.reused_tokens = self._prefix.reused
-
-    def prefill(self) -> Iterator[int]:
-        return self._prefix.prefill()
 
     @torch.inference_mode()
     def predict(
@@ -98,7 +82,7 @@ class EncodedPrefixHandle:
         if feedback is not None:
             embedded = self._network.token_embeddings(ids)
             signal = embedded.flatten(0, 1).index_put((rows,), feedback).view_as(embedded)
-        hidden = self._network.decode(ids, signal, self._prefix.view(), valid)
+        hidden = self._network.decode(ids, signal, self.view(), valid)
         return self._network.logits(hidden.flatten(0, 1)[rows])
 
     @torch.inference_mode()
@@ -113,13 +97,10 @@ class EncodedPrefixHandle:
         fed = [[*last, *ids] for ids in continuations]
         max_tokens = max(len(ids) for ids in fed)
         batch = torch.tensor([[*ids, *([0] * (max_tokens - len(ids)))] for ids in fed], device=self._network.device)
-        hidden = self._network.encode(batch, self._prefix.view(max(0, self._prefix.length - 1)))
+        hidden = self._network.encode(batch, self.view(max(0, self.length - 1)))
         logprobs = []
         for index, ids in enumerate(fed):
             next_ids = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
             row_logprobs = self._network.logits(hidden[index, : len(ids) - 1]).log_softmax(-1)
             logprobs.append(row_logprobs.gather(-1, next_ids)[:, 0])
         return logprobs
-
-    def close(self) -> None:
-        self._prefix.release()

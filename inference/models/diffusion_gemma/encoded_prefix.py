@@ -51,7 +51,7 @@ def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[Enco
 class EncodedPrefix:
     """A prefix that a request reads and, until it holds all its tokens, encodes: an `EncoderCache`.
 
-    `reused` tokens were there before. It must be released.
+    `reused_tokens` were there before. It must be closed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EncodedPrefix:
         self._cached = cache.acquire(ids, ahead=ahead)
         self._cached.is_growing = self._cached.length < len(ids)
         self._views: dict[int, PrefixView] = {}
-        self.reused = self._cached.length
+        self.reused_tokens = self._cached.length
 
     @property
     def length(self) -> int:
@@ -92,7 +92,7 @@ class EncodedPrefix:
     def view(self, length: int | None = None) -> PrefixView:
         """The first `length` tokens (None: all) for the decoder.
 
-        Valid until the prefix is released. Returns the same view until tokens are added, so that a network can reuse
+        Valid until the prefix is closed. Returns the same view until tokens are added, so that a network can reuse
         what it derives from it.
         """
         end = self.length if length is None else length
@@ -106,7 +106,7 @@ class EncodedPrefix:
         first = first_row(self._network.layer_types[layer_index], past, self._network.window)
         return layer.keys[:, :, first:end], layer.values[:, :, first:end]
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Returns the rows. Views of this prefix must not be used afterwards."""
         self._views.clear()
         self._cache.release(self._cached)

@@ -455,12 +455,13 @@ class PartnerBackend(ServerBackend):
         kind = self._arguments.partner or "auto"
         if kind != "auto":
             return [kind]
+        named = [*filter(None, [fim_tokens.kind_of(model)])]
         if is_llama:
-            return ["infill", *_kind_by_name(model), "suffix", "chat"]
+            return ["infill", *named, "suffix", "chat"]
         with suppress(ServerError):  # Ollama puts a prompt into the model's own template: tokens in it do harm there
             if b"version" in await self.client.fetch("/api/version"):
                 return ["suffix", "chat"]
-        return [*_kind_by_name(model), "suffix", "chat"]
+        return [*named, "suffix", "chat"]
 
     async def _probe_apis(self, model: str, *, is_llama: bool) -> CompletionApi:
         """Raises ModelError, which lists the answer to each attempt, and ServerError."""
@@ -485,9 +486,3 @@ class PartnerBackend(ServerBackend):
             f"{self.client.url} has {server_backend.short_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
             "partner.kind to what it supports"
         )
-
-
-def _kind_by_name(model: str) -> list[str]:
-    """The family that the model's name shows; none if it shows none."""
-    kind = fim_tokens.kind_of(model)
-    return [kind] if kind else []

@@ -47,9 +47,9 @@ def check_equals_fresh(
 ) -> None:
     prefix = encoded(network, cache, ids)
     fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
-    assert prefix.reused == reused
+    assert prefix.reused_tokens == reused
     check_alike(network, prefix, fresh)
-    prefix.release()
+    prefix.close()
 
 
 def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
@@ -69,7 +69,7 @@ def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
 def test_after_an_edit_the_cache_equals_a_fresh_one(network: DiffusionGemmaNetwork, index: int) -> None:
     cache = encoded_cache(network, 1 << 30)
     ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
-    encoded(network, cache, ids).release()
+    encoded(network, cache, ids).close()
     _, edited, reused = edits(ids)[index]
     check_equals_fresh(network, cache, edited, reused=reused)
 
@@ -83,7 +83,7 @@ def test_many_edits_in_a_row_keep_equal_to_fresh(network: DiffusionGemmaNetwork)
         prefix = encoded(network, cache, ids, chunk=5)
         fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
         check_alike(network, prefix, fresh)
-        prefix.release()
+        prefix.close()
 
 
 def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: DiffusionGemmaNetwork) -> None:
@@ -93,8 +93,8 @@ def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Diffusion
     before = decoded(network, view).clone()
     edited = encoded(network, cache, ids[:20] + tokens(60, seed=9))
     assert torch.equal(decoded(network, view), before)
-    edited.release()
-    reading.release()
+    edited.close()
+    reading.close()
 
 
 def test_two_writers_never_share_rows(network: DiffusionGemmaNetwork) -> None:
@@ -107,22 +107,22 @@ def test_two_writers_never_share_rows(network: DiffusionGemmaNetwork) -> None:
     writing.commit(ids[30:])
     fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
     check_alike(network, writing, fresh)
-    other.release()
+    other.close()
 
 
 def test_the_budget_holds_once_nobody_reads(network: DiffusionGemmaNetwork) -> None:
     cache = encoded_cache(network, 0)
     prefix = encoded(network, cache, tokens(LONG))
     assert cache.size_bytes() > 0
-    prefix.release()
+    prefix.close()
     assert cache.size_bytes() == 0
 
 
 def test_the_least_recently_used_goes_first(network: DiffusionGemmaNetwork) -> None:
     probe = encoded_cache(network, 1 << 30)
-    encoded(network, probe, tokens(LONG)).release()
+    encoded(network, probe, tokens(LONG)).close()
     cache = encoded_cache(network, 2 * probe.size_bytes())
     for seed in (1, 2, 1, 3):
-        encoded(network, cache, tokens(LONG, seed=seed)).release()
+        encoded(network, cache, tokens(LONG, seed=seed)).close()
     check_equals_fresh(network, cache, tokens(LONG, seed=1), reused=LONG)
     check_equals_fresh(network, cache, tokens(LONG, seed=2), reused=0)
