@@ -28,7 +28,3 @@ class Deadline:
     @property
     def elapsed_ms(self) -> float:
         return (time.monotonic() - self.start_s) * 1000
-
-    def restarted(self) -> "Deadline":
-        """The same timeout, counted from now."""
-        return Deadline(self.timeout_ms)

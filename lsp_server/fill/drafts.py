@@ -24,9 +24,6 @@ class HoleDraft:
     pieces: _Pieces
     confidences: _Confidences
 
-    def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
-        return crop(first, first + length, self.pieces, self.confidences)
-
 
 class DraftReader:
     """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing.

@@ -91,7 +91,7 @@ class FillBudget:
         return max(int(remaining_ms - fit_ms - late_ms), 1)
 
     def from_now(self) -> "FillBudget":
-        return dataclasses.replace(self, deadline=self.deadline.restarted())
+        return dataclasses.replace(self, deadline=Deadline(self.deadline.timeout_ms))
 
 
 @dataclass(frozen=True)

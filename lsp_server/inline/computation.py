@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 
+from inference.ending import crop
 from inference.messages import Draft
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
@@ -114,7 +115,8 @@ class Computation:
         for hole in self._drafts.read_holes(draft):
             ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
             if ghost_text is not None:
-                parts = hole.part(ghost_text.start - self.anchor.start, len(ghost_text.text))
+                first = ghost_text.start - self.anchor.start
+                parts = crop(first, first + len(ghost_text.text), hole.pieces, hole.confidences)
                 drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
         return drafts
 
