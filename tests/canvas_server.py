@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from tests.http_server import HttpRequest, HttpServer, listening, response
 
 Answer = tuple[int, dict[str, str], dict[str, Any]]

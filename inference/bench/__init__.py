@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from inference.serving.startup import limit_spinning
 
 if TYPE_CHECKING:  # it imports torch
-    from inference.engine import Engine
+    from inference.engine.engine import Engine
 
 limit_spinning()  # as in the worker
 
@@ -30,7 +30,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def loaded(args: argparse.Namespace) -> "Engine":
     """The engine with the model of the flags. Raises ModelError."""
-    from inference.engine import Engine
+    from inference.engine.engine import Engine
     from inference.models import registry
 
     engine = Engine(registry.load_model(args.model, device=args.device, dtype=args.dtype))

@@ -27,7 +27,7 @@ from rich.progress import track
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures, figures
 from inference.bench.server_process import post_to_llama
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.fim_tokens import TABLE
 

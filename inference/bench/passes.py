@@ -22,7 +22,7 @@ import torch
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models.family import FimAdapter
 from inference.serving.startup import release_memory

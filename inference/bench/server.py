@@ -28,7 +28,7 @@ from inference.serving.worker_socket import WorkerSocket
 from inference.worker import serve
 
 if TYPE_CHECKING:  # it imports torch
-    from inference.engine import Engine
+    from inference.engine.engine import Engine
 
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
 _FUNCTION = '''

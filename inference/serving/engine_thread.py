@@ -31,7 +31,7 @@ from inference.serving.worker_service import WorkerService
 from inference.serving.worker_socket import claim_alias
 
 if TYPE_CHECKING:  # it imports torch
-    from inference.engine import Engine
+    from inference.engine.engine import Engine
 
 _PAUSE_S = 1.0
 """After this long without a request, prepare for later ones, and return freed memory to the system."""
@@ -238,7 +238,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     if arguments.model == EMBEDDED:
         # its steps are small: 0.28 s on two free cores against 0.20 s for two threads, 0.8 s against 2 to 8 s on busy
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from inference.engine import Engine  # here and not above: importing torch takes seconds
+    from inference.engine.engine import Engine  # here and not above: importing torch takes seconds
     from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)

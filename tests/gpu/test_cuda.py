@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.cuda_graphs import CudaGraphNetwork, CudaGraphs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import registry
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.loaded import TWIN

@@ -10,9 +10,9 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference.engine import Engine
 from inference.engine.canvas.layout import CanvasPlan
 from inference.engine.canvas.plan import CanvasPlanner
+from inference.engine.engine import Engine
 from inference.messages import Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache

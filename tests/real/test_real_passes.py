@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.engine.fim.decode import PromptLookup
 from inference.engine.fim.prompt import FimPrompt
 from inference.models import registry

@@ -10,7 +10,7 @@ from inference.bench import BenchError, infilling_tasks
 from inference.bench.__main__ import main
 from inference.bench.infilling import by_engine
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from tests.inference.bench.conftest import Measured
 from tests.inference.models import random_masked
 

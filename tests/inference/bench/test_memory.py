@@ -13,11 +13,11 @@ import psutil
 import pytest
 import torch
 
-from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising.denoise import NoiseSource
 from inference.engine.denoising.unmask import UnmaskingDenoiser
+from inference.engine.engine import Engine
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.infill_config import SamplerSettings

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 
 BEFORE = "import os\n\n\ndef list_files(folder):\n    names = []\n    for name in os.listdir(folder):\n        "

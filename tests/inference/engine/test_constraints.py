@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import torch
 
-from inference.engine import Engine
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch
+from inference.engine.engine import Engine
 from inference.messages import Hole, Text
 from inference.models import registry
 from inference.models.infill_config import InfillConfig

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.deadline import Deadline
-from inference.engine import Engine, RequestError
+from inference.engine.engine import Engine
+from inference.engine.errors import RequestError
 from inference.engine.infilling import DiffusionEvent
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Snippet, Text
 from inference.models import registry

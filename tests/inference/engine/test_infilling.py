@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.deadline import Deadline
-from inference.engine import Engine, RequestError
+from inference.engine.engine import Engine
+from inference.engine.errors import RequestError
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Hole
 from inference.models import registry
 from tests.inference.engine.bigram_family import BigramFamily

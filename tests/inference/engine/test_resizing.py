@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling import by_engine
-from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import CanvasPlan, HoleLayout
 from inference.engine.canvas.results import FilledCanvas
@@ -20,6 +19,7 @@ from inference.engine.denoising import length, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_pruning_due, prune, trial_canvases
 from inference.engine.denoising.rank import FillRanker, ScoreWeights
+from inference.engine.engine import Engine
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily

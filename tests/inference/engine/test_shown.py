@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine import Engine, RequestError, text_window
+from inference.engine import text_window
 from inference.engine.canvas import prompt
 from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
 from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, trial_canvases
+from inference.engine.engine import Engine
+from inference.engine.errors import RequestError
 from inference.messages import Hole, HoleKind, InfillRequest, Snippet, Text
 from tests.inference.engine.filling import fill
 from tests.inference.loaded import planned

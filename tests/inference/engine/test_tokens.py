@@ -14,12 +14,12 @@ from tokenizers import Tokenizer, normalizers
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
-from inference.engine import Engine
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraints
 from inference.engine.canvas.layout import CanvasPlan
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.engine import Engine
 from inference.messages import Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.infill_config import InfillConfig

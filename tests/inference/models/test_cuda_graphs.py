@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from inference.engine import Engine
-from inference.engine.engine import usual_requests
+from inference.engine.engine import Engine, usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs

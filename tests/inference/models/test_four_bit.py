@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import catalogue, devices, registry
 from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Hole
 from inference.models import registry, tokenizer_files
 from inference.models.family import ModelAdapter, ModelError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Hole
 from inference.models import registry
 from inference.models.family import ModelAdapter, PrefixHandle

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import CURSOR, User

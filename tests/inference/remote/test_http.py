@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import ErrorCode
 from inference.remote import address
 from inference.remote.http import ModelServerClient, ServerError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from inference.engine import Engine, RequestError
+from inference.engine.engine import Engine
+from inference.engine.errors import RequestError
 from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Text
 from inference.models import registry
 from inference.models.family import ModelError

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from inference.deadline import Deadline
-from inference.engine import RequestError
+from inference.engine.errors import RequestError
 from inference.messages import (
     Amend,
     Candidate,

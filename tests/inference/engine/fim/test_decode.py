@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.engine.fim.decode import Branch, Decoder, PromptLookup
 from inference.engine.fim.prompt import FimPrompt
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line

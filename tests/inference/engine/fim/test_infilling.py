@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine import Engine
 from inference.engine.canvas.plan import TextAndHoles
+from inference.engine.engine import Engine
 from inference.engine.fim.decode import Decoder
 from inference.engine.fim.infilling import HoleRegion
 from inference.engine.fim.prompt import PromptBuilder

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from inference.ending import Ending
-from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
+from inference.engine.engine import Engine
 from inference.engine.fim.prompt import FimPrompt, PromptBuilder
 from inference.engine.fim.query import InfillQuery
 from inference.messages import Hole, HoleKind, Snippet

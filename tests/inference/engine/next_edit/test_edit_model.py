@@ -3,7 +3,7 @@
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome
 

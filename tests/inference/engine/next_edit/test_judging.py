@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine import Engine, RequestError
+from inference.engine.engine import Engine
+from inference.engine.errors import RequestError
 from inference.engine.next_edit.judging import NextEditJudgeRun
 from inference.messages import (
     MAX_PROPOSALS,

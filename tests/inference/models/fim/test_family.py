@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
+from inference.engine.engine import Engine
 from inference.engine.fim.prompt import PromptBuilder
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim_tokens import TABLE, tokens_in_vocabulary

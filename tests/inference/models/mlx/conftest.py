@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import registry
 
 collect_ignore_glob = [] if find_spec("mlx") and find_spec("mlx_vlm") else ["test_*.py"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from tests.inference.models.mlx.test_parity import TASKS, filled

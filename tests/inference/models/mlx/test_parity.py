@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.messages import Hole, Snippet, Text
 from inference.models import registry
 from tests.inference.engine.filling import Answer, fill

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference.engine import Engine
+from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.mlx import weights
 from inference.models.mlx.network import MlxNetwork
