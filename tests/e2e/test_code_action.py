@@ -8,7 +8,7 @@ import pytest
 from tests import reference
 from tests.e2e.conftest import Start
 from tests.e2e.raw_client import EVERYWHERE, Place, RawClient, Refused, between, capable
-from tests.e2e.user import NOTHING_FITS, REQUEST_FAILED, TextEdit, User
+from tests.e2e.user import NOTHING_FITS, REQUEST_FAILED, User
 
 THREE = "def area(radius):\n    return ???\n\n\nsides = [???]\nprint(area(2), len(sides), ???)\n"
 FILL = "refactor.rewrite.infill"
@@ -31,12 +31,6 @@ ONE = "def area(radius):\n    return ???\n"
 FUNCTION, FILE = "Fill the 2 holes of this function together", "Fill the 3 holes of this file together"
 REWORKS = [f"Rework the selection: {way}" for way in ("lightly", "halfway", "freely")]
 MISSING = "def area(radius):\n    pass\n\n\ndef side(area):\n    raise NotImplementedError\n"
-
-
-def check_only_markers_change(user: User, edits: list[TextEdit]) -> None:
-    spans = [reference.span(user.text, edit["range"], user.client.encoding) for edit in edits]
-    assert spans and all(user.text[start:end].strip() == "???" for start, end in spans)
-    reference.pieces_around(user.text, sorted(spans))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +119,10 @@ async def test_client_that_neither_resolves_nor_applies_gets_none(start: Start) 
 async def test_a_client_without_versioned_edits_gets_plain_changes(start: Start) -> None:
     user = User(await start(capabilities=capable(workspace__workspaceEdit={})), THREE)
     (action, *_) = await user.actions(*EVERYWHERE)
-    check_only_markers_change(user, await user.surely_resolved(action))
+    edits = await user.surely_resolved(action)
+    spans = [reference.span(user.text, edit["range"], user.client.encoding) for edit in edits]
+    assert spans and all(user.text[start:end].strip() == "???" for start, end in spans)
+    reference.pieces_around(user.text, sorted(spans))
     assert set(user.edits[-1]) == {"changes"}
 
 

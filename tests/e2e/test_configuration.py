@@ -7,6 +7,7 @@ from typing import Any
 from tests.e2e.conftest import Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
+from tests.lsp_server.settings.test_configuration import folder
 from tests.workers import PATIENCE_S
 
 OFF = 'disabledLanguages = ["python"]'
@@ -30,14 +31,6 @@ async def asked(start: Start, settings: dict[str | None, Any], *folders: Path) -
     client.answers["workspace/configuration"] = answer
     await client.initialize(None, ASKED, folders)
     return client
-
-
-def folder(parent: Path, name: str, settings: str = "") -> Path:
-    path = parent / name
-    path.mkdir()
-    if settings:
-        (path / "infill-ls.toml").write_text(settings)
-    return path
 
 
 def opened(client: RawClient, folder: Path, text: str = "x = 1\n") -> User:

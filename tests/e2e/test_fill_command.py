@@ -13,11 +13,7 @@ from typing import Any
 
 import pytest
 
-from inference.messages import Candidate
-from lsp_server import holes
 from lsp_server.cli import main
-from lsp_server.documents.document import Document
-from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import CLI, PATIENCE_S, Finished, RawClient, infill_ls, is_idle
 
@@ -187,22 +183,16 @@ def test_pipes_circles_and_links_elsewhere_are_refused(capsys: pytest.CaptureFix
     refused(capsys, tmp_path / "one" / "link" / ".." / "x.py", because="does not lead where it seems")
 
 
-def many_holes(folder: Path) -> Path:
-    file = folder / "many.py"
-    file.write_text("value = ???\n" * 200)
-    return file
-
-
-def hear_ctrl_c() -> None:
-    """Tests that run in the background of a shell inherit that SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
     file: Path, tmp_path: Path, resident: WorkerPaths
 ) -> None:
-    watcher = await RawClient.open(resident)
-    long = [str(many_holes(tmp_path)), "--steps", "900", "--candidates", "8"]
+    watcher, many = await RawClient.open(resident), tmp_path / "many.py"
+    many.write_text("value = ???\n" * 200)
+    long = [str(many), "--steps", "900", "--candidates", "8"]
+
+    def hear_ctrl_c() -> None:  # which tests that run in the background of a shell ignore
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     for ends, arguments in (("reader leaves", [str(file), "--steps", "2"]), ("ctrl-c", long)):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = subprocess.Popen([*FILL, *arguments], **pipes, preexec_fn=hear_ctrl_c)
@@ -215,17 +205,6 @@ async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
         assert process.stderr.read() == ""
         await watcher.becomes(is_idle)
     watcher.close()
-
-
-def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
-    file = tmp_path / "typed.py"
-    file.write_text("value = 1\nother = ???\nvalue")
-    snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
-    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(snapshot.text))]
-    (found,), _ = postprocess_all(snapshot, [span for span in spans if span], [Candidate("r", ("2", "value"))])
-    assert found.texts == ("2", "value")
-    left = Candidate("r", ("???", "value"), unfilled=(0,))
-    assert postprocess_all(snapshot, [span for span in spans if span], [left])[0] == []
 
 
 def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.e2e.raw_client import EVERYWHERE, RawClient
+from tests.e2e.test_quiet import reason
 from tests.e2e.user import User
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 from tests.workers import infill_ls
@@ -46,14 +47,12 @@ async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
 async def test_the_status_and_doctor_say_why_nothing_comes(useless: ScriptedWorker, tmp_path: Path) -> None:
     client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
     user = User(client, "x = ‸\n")
-    place = {"textDocument": {"uri": user.uri}, "position": {"line": 0, "character": 4}}
     assert await user.complete() == []
-    assert (await client.ask("infill/status", place))["noSuggestion"] == WHY
+    assert await reason(user) == WHY
     useless.fills, useless.probs = ["1 + 2"], {"2": 0.05}
     user.type("1")
     assert await user.complete(invoked=False) == []
-    place["position"]["character"] = 5
-    assert "not sure enough" in (await client.ask("infill/status", place))["noSuggestion"]
+    assert "not sure enough" in await reason(user)
     assert await client.quit() == 0
     file = tmp_path / "a.py"
     file.write_text("x = \n")

@@ -1,16 +1,13 @@
 """Every listener serves its own user alone: another user, machine or container brings the token, and is a guest."""
 
 import asyncio
-import http.client
 import json
 import os
-import re
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from lsp_server.http.app import MAX_BODY_BYTES
 from tests.e2e.listening import Listening, loaded
 from tests.e2e.raw_client import RawClient, channel_to
 from tests.other_user import as_other_user
@@ -155,41 +152,4 @@ async def test_strangers_cost_little_and_block_nobody(runtime_folder: Path) -> N
         assert "result" in await said_to(server.url)
         for channel in silent:
             await channel.close()
-    await server.stop()
-
-
-async def test_the_endpoint_listens_at_both_loopback_addresses(runtime_folder: Path) -> None:
-    server = await Listening.start(runtime_folder, "--http", "0", "--model", "embedded")
-    for host in ("127.0.0.1", "[::1]"):
-        async with httpx2.AsyncClient(base_url=f"http://{host}:{server.port}", timeout=PATIENCE_S) as own:
-            assert (await loaded(own)).status_code == 200
-    await server.stop()
-
-
-async def test_a_long_request_is_told_so_before_it_ends(runtime_folder: Path) -> None:
-    server = await Listening.start(runtime_folder, "--http", "0", "--model", "embedded")
-
-    def post(size: int) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
-        connection.request("POST", "/infill", body=b" " * size, headers={"Content-Type": "application/json"})
-        return connection.getresponse().status
-
-    for size in (MAX_BODY_BYTES + 1, 5 * MAX_BODY_BYTES):
-        assert await asyncio.to_thread(post, size) == 413
-    await server.stop()
-
-
-async def test_a_client_that_closes_its_half_is_answered(runtime_folder: Path) -> None:
-    server = await Listening.start(runtime_folder, "--http", "0", "--model", "embedded")
-    async with server.http() as own:
-        await loaded(own)
-    body = json.dumps({"prompt": "def add(a, b):\n    return ", "max_tokens": 8}).encode()
-    for version in (b"1.1", b"1.0"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        head = b"POST /v1/completions HTTP/%b\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (version, len(body))
-        writer.write(head + body)
-        writer.write_eof()
-        answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
-        assert re.search(rb"HTTP/1.1 200 ", answer) and b'"text"' in answer
-        writer.close()
     await server.stop()

@@ -254,10 +254,6 @@ def by_partner(server: PartnerServer, kind: str, **more: object) -> dict[str, An
     return {**PATIENT, "model": "partner", "partner": partner, "debounceMs": 0, **more}
 
 
-def numbered(asked: Asked) -> str:
-    return "11" if "first = 11" not in asked.prefix else "22"
-
-
 @pytest.mark.parametrize("kind", ["chat", "qwen2.5-coder"])
 async def test_partner_as_model_fills_everything(start: Start, kind: str) -> None:
     async with partner_server(answer=refined) as server:
@@ -267,7 +263,7 @@ async def test_partner_as_model_fills_everything(start: Start, kind: str) -> Non
             assert first["insertText"] == REFINED
         status = await user.client.status()
         assert (status["model"], status["server"], status["partner"]) == (server.name, server.url, None)
-        server.answer = numbered
+        server.answer = lambda asked: "22" if "first = 11" in asked.prefix else "11"
         user = Refiner(user.client, HOLES)
         offered = await user.by_kind((0, 0), (0, 0))
         user.apply(await user.resolved(offered["refactor.rewrite.infill.fillFile"]))

@@ -42,13 +42,6 @@ def client(relayed: tuple[Relay, RawClient]) -> RawClient:
     return relayed[1]
 
 
-def open_notebook(client: RawClient, uri: str, cell: str) -> None:
-    """With one cell, which is opened later."""
-    notebook = {"uri": uri, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
-    params = {"notebookDocument": notebook, "cellTextDocuments": []}
-    client.send({"method": "notebookDocument/didOpen", "params": params})
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     for name in (".env", ".ssh/config", ".aws/sso/cache", "id_rsa", "main.py"):
@@ -111,7 +104,10 @@ async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: 
     event = {"added": [{"uri": tmp_path.as_uri(), "name": "p"}], "removed": []}
     client.send({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}})
     diff, cell = f"git:{sub}/hidden.py?ref=HEAD", "vscode-notebook-cell:/hidden.ipynb#1"
-    open_notebook(client, (sub / "hidden.ipynb").as_uri(), cell)
+    notebook = {"uri": (sub / "hidden.ipynb").as_uri(), "notebookType": "x", "version": 1}
+    notebook["cells"] = [{"kind": 2, "document": cell}]  # which is opened later
+    params = {"notebookDocument": notebook, "cellTextDocuments": []}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
     for uri in ((sub / "hidden.py").as_uri(), (tmp_path / "link.py").as_uri(), diff, cell):
         assert await User(client, MARKED, uri=uri).complete() == []
         assert "may hold secrets" in (await client.status(uri))["off"]

@@ -48,13 +48,6 @@ def opened(client: RawClient, project: Path, text: str, name: str = "main.py") -
     return User(client, text, uri=(project / name).as_uri())
 
 
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
 def asking(server: CanvasServer) -> dict[str, Any]:
     return {
         "model": server.url,
@@ -98,7 +91,8 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
             user.cursor = len(user.text) - 1
             assert await user.complete() == []
             refused = await until(lambda: client.shown[len(shown) :])
-            commands = [" ".join(_words(process)) for process in psutil.process_iter()]
+            processes = psutil.process_iter(["cmdline"])
+            commands = [" ".join(process.info["cmdline"] or []) for process in processes]
             logs = [stderr.read_text(), *(file.read_text() for file in client.runtime.glob("*.log"))]
         sent = "\n".join(map(read, fills(server)))
         assert "x = load_helper" in sent and "def load_helper(path, strict):" in sent and "File helpers.py" in sent
@@ -159,17 +153,14 @@ async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
         assert about["server"]["verdict"] == "ok" and "gemma on " in about["server"]["found"]
         assert about["server token"]["found"] == f"from {file}"
         assert not {"torch", "device", "best model here", "runs embedded"} & about.keys()
-        assert not {"torch", "transformers"} & imported(found.stderr)
+        names = (
+            line.rpartition("|")[2].strip() for line in found.stderr.splitlines() if line.startswith("import time:")
+        )
+        assert not {"torch", "transformers"} & {name.partition(".")[0] for name in names}
         assert not fills(server) and TOKEN not in found.stdout + found.stderr
         file.chmod(0o644)
         server_check = checks_of(await run(tmp_path, "doctor", *chosen, "--json"))["server"]
         assert server_check["verdict"] == "fail" and server_check["advice"] == f"run: chmod 600 {file}"
-
-
-def imported(profile: str) -> set[str]:
-    """The top-level packages in what PYTHONPROFILEIMPORTTIME wrote."""
-    names = (line.rpartition("|")[2].strip() for line in profile.splitlines() if line.startswith("import time:"))
-    return {name.partition(".")[0] for name in names}
 
 
 async def test_status_says_where_text_goes(tmp_path: Path) -> None:

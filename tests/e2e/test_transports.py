@@ -130,7 +130,8 @@ async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path
 
 
 async def test_other_machines_need_permission_and_a_warning(runtime_folder: Path) -> None:
-    assert "--allow-remote" in await refusal(runtime_folder, "--tcp", "0.0.0.0:0")
+    for kind in ("--tcp", "--http"):
+        assert "--allow-remote" in await refusal(runtime_folder, kind, "0.0.0.0:0")
     allowed = await Listening.start(runtime_folder, "--tcp", "0.0.0.0:0", "--allow-remote")
     assert allowed.url.startswith("tcp://0.0.0.0:")
     allowed.process.terminate()

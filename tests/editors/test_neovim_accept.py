@@ -195,17 +195,11 @@ def test_a_snooze_keeps_everything_quiet_for_minutes(plugin: Neovim) -> None:
     until(lambda: plugin.said, "wrong minutes are refused")
     assert "not 'x'" in plugin.said[0]
     plugin.lua("said = {}")
-    plugin.type(":Infill snooze 0.02<CR>")
-    typist.suggested()  # without a resume
-
-
-def test_a_snooze_ends_early(plugin: Neovim) -> None:
-    typist = Typist(plugin)
-    plugin.type(":Infill snooze<CR>")
-    until(lambda: plugin.lua("return require('infill').status()") == "infill: snoozed 10 min", "it is snoozed")
     plugin.type(":Infill resume<CR>")
     until(lambda: "snoozed" not in plugin.lua("return require('infill').status()"), "it is not snoozed")
     typist.suggested()
+    plugin.type("<Esc>:Infill snooze 0.02<CR>")
+    typist.suggested()  # without a resume
 
 
 @pytest.mark.parametrize("command", ["fill", "function", "file"])

@@ -85,7 +85,7 @@ def test_a_line_that_begins_outside_ends_the_block() -> None:
         assert inside.cut_unfinished(kept + end) == kept
     for more in ("\n\n", "\n\n#", "\n    x", "\n\n)", "\n``"):
         assert inside.cut_unfinished(kept + more) == kept + more
-    for begun in ("x = [\n1", 'x = """\na', "x = (\na"):
+    for begun in ("x = [\n1", 'x = """\na', "x = (\na", "f(\n)\n", "x = 1\n# y\n", '"""a\nb\n', "x = 1\n\n"):
         assert inside.cut_unfinished(begun) == begun
 
 

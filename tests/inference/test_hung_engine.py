@@ -4,13 +4,12 @@ import asyncio
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
-from tests.workers import PATIENCE_S, Process, long_fill
+from tests.workers import PATIENCE_S, StartWorker, long_fill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are stopped with Linux's ptrace")
 
@@ -46,11 +45,6 @@ class Hang:
         return int(self._libc.ptrace(what, self._thread, None, None))
 
 
-@pytest.fixture
-def worker(start_worker: Callable[..., Process]) -> Iterator[Process]:
-    yield start_worker()
-
-
 async def busiest_thread(pid: int) -> int:
     def used() -> dict[int, float]:
         return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
@@ -71,7 +65,8 @@ async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
     return hang
 
 
-async def test_hung_engine_fails_the_fill(worker: Process) -> None:
+async def test_hung_engine_fails_the_fill(start_worker: StartWorker) -> None:
+    worker = start_worker()
     (await worker.connect()).close()
     client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths, hung_step_s=SHORT_S)
     drafted = asyncio.Event()

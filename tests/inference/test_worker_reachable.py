@@ -16,13 +16,9 @@ def socket_file(folder: Path) -> None:
     (folder / "w.sock").unlink(missing_ok=True)
 
 
-def lock_file(folder: Path) -> None:
-    (folder / "w.lock").unlink(missing_ok=True)
-
-
 def socket_and_lock(folder: Path) -> None:
     socket_file(folder)
-    lock_file(folder)
+    (folder / "w.lock").unlink(missing_ok=True)
 
 
 def another_file_in_its_place(folder: Path) -> None:

@@ -33,6 +33,7 @@ from tests.workers import short_folder
 URI = "file:///a.py"
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+Start = Callable[..., Session]
 
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
@@ -65,6 +66,21 @@ async def working(
             session.start(ClientCapabilities(inline_completion=True), options, folders)
             yield session, worker
             await leave(session)
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """Starts sessions of an editor with ghost text, without a worker."""
+    started: list[Session] = []
+
+    def start(*folders: str, **options: object) -> Session:
+        started.append(InfillServer({}).session)
+        started[-1].start(ClientCapabilities(inline_completion=True), options, folders)
+        return started[-1]
+
+    yield start
+    for session in started:
+        await leave(session)
 
 
 async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +132,8 @@ async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatc
         assert [item.insert_text for item in second.items] == ["12"]
 
 
-async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(inline_completion=True), {})
+async def test_edit_ends_a_request_that_waits_for_a_parse(start: Start) -> None:
+    session = start()
     session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
     asked = ask_at(session, 4)
     assert not isinstance(asked, types.InlineCompletionList)
@@ -128,9 +143,8 @@ async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
     assert (await waiting).items == []
 
 
-async def test_a_document_that_is_off_is_not_parsed() -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(inline_completion=True), {"disabledLanguages": ["python"]})
+async def test_a_document_that_is_off_is_not_parsed(start: Start) -> None:
+    session = start(disabledLanguages=["python"])
     session.open(URI, "python", 1, "y = f(a, b)\n" * 30_000)
     reply = ask_at(session, 0)
     assert isinstance(reply, types.InlineCompletionList) and not reply.items
@@ -167,9 +181,8 @@ async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     assert server.session.partner.client.state is ClientState.CLOSED
 
 
-async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {})
+async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone(start: Start) -> None:
+    session = start()
     notebook, cells = "file:///n.ipynb", ("cell:0", "cell:1")
     session.notebooks.open(notebook, cells)
     for cell in cells:
@@ -185,7 +198,6 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     with pytest.raises(AttributeError):
         notebook_did_change(session, types.DidChangeNotebookDocumentParams(document, change))
     assert {uri: document.text for uri, document in session.documents.items()} == {"cell:1": "y"}
-    await leave(session)
 
 
 @pytest.mark.parametrize(
@@ -199,26 +211,22 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
         *("vscode-notebook-cell:/w/.env#W0", "vscode-notebook-cell:/w/a.ipynb?path=.env#W0", "FILE:///w/.env%20"),
     ],
 )
-async def test_no_way_to_write_a_uri_hides_a_secret(uri: str) -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {})
+async def test_no_way_to_write_a_uri_hides_a_secret(start: Start, uri: str) -> None:
+    session = start()
     session.open(uri, "plaintext", 1, "TOKEN=1\n")
     assert uri not in session.documents
     assert "may hold secrets" in (session.disabled_reason(uri) or "")
-    await leave(session)
 
 
 @pytest.mark.parametrize("cell", ["file:///w/.env", "vscode-notebook-cell:/w/id_rsa#W1", "file:///w/.ssh/a#1"])
-async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {})
+async def test_a_cell_with_a_secret_name_is_no_document(start: Start, cell: str) -> None:
+    session = start()
     session.notebooks.open("file:///w/n.ipynb", (cell, "cell:1"))
     for each in (cell, "cell:1"):
         session.open(each, "python", 1, "x = 1\n")
     assert list(session.documents) == ["cell:1"]
     assert "may hold secrets" in (session.disabled_reason(cell) or "")
     assert session.documents["cell:1"].snapshot().before == ""
-    await leave(session)
 
 
 async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -260,15 +268,14 @@ async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pyt
         assert "\r" not in repr(worker.requests[-1].segments).encode().decode("unicode_escape")
 
 
-async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> None:
+async def test_a_hard_link_to_an_open_secret_gets_no_fills(start: Start, tmp_path: Path) -> None:
     """Whether it is opened before the secret or after it."""
     secret = tmp_path / ".env"
     secret.write_text("A=1\n")
     links = [tmp_path / name for name in ("before.py", "after.py")]
     for link in links:
         link.hardlink_to(secret)
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {}, [tmp_path.as_uri()])
+    session = start(tmp_path.as_uri())
     session.open(links[0].as_uri(), "python", 1, "A=1\n")
     session.open(secret.as_uri(), "dotenv", 1, "A=1\n")
     await session.disabled_reason_now(secret.as_uri())
@@ -276,32 +283,27 @@ async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> No
     for link in links:
         assert f"it leads to {secret}" in (await session.disabled_reason_now(link.as_uri()) or "")
     assert session.documents == {}
-    await leave(session)
 
 
 @pytest.mark.parametrize("disabled", ["js", "javascript", "JavaScript"])
-async def test_a_language_is_off_by_any_of_its_ids(disabled: str) -> None:
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {"disabledLanguages": [disabled]})
+async def test_a_language_is_off_by_any_of_its_ids(start: Start, disabled: str) -> None:
+    session = start(disabledLanguages=[disabled])
     for language_id in ("js", "javascript", "text"):
         session.open("file:///p/a.js", language_id, 1, "let x = 1\n")
         assert "disabledLanguages" in (session.disabled_reason("file:///p/a.js") or "")
     session.open("file:///p/a.js", "typescript", 1, "let x = 1\n")
     assert session.disabled_reason("file:///p/a.js") is None
-    await leave(session)
 
 
-async def test_an_id_decides_again_after_reopening() -> None:
+async def test_an_id_decides_again_after_reopening(start: Start) -> None:
     """And a text that is sent whole after an unreadable edit keeps it."""
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {"disabledLanguages": ["text"]})
+    session = start(disabledLanguages=["text"])
     for language_id, expected in (("js", "javascript"), ("python", "python"), ("text", "javascript")):
         session.open("file:///p/a.js", language_id, 1, "x = 1\n")
         assert session.documents["file:///p/a.js"].language_id == expected
     session.mark_desynced("file:///p/a.js")
     session.resync("file:///p/a.js", 2, "x = 2\n")
     assert "for text (disabledLanguages)" in (session.disabled_reason("file:///p/a.js") or "")
-    await leave(session)
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -314,10 +316,9 @@ class CountingExecutor(ThreadPoolExecutor):
         return super().submit(fn, *args, **kwargs)
 
 
-async def test_a_text_is_searched_once_for_code_actions() -> None:
+async def test_a_text_is_searched_once_for_code_actions(start: Start) -> None:
     """Without a model, an editor asks again wherever the cursor goes, and while the first search runs."""
-    session = InfillServer({}).session
-    session.start(ClientCapabilities(), {})
+    session = start()
     session.open(URI, "python", 1, "x = 1\nprint(x)\n")
     await asyncio.sleep(0.1)
     executor = CountingExecutor()
@@ -329,4 +330,3 @@ async def test_a_text_is_searched_once_for_code_actions() -> None:
         await asyncio.gather(*(service.following_edits(snapshot, cursor, by_rules=True) for cursor in (0, 1)))
         assert await service.following_edits(snapshot, 2, by_rules=True) == []
         assert executor.count == searches
-    await leave(session)

@@ -16,7 +16,6 @@ from tests.lsp_server.fixtures import cases
 from tests.replay.ruled_worker import RuledWorker
 
 TESTS = Path(__file__).parents[1]
-_NO_GHOSTS = {"window": None, "textDocument__inlineCompletion": None}
 _EDITORS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     (capable(window=None), {}),
     (capable(window=None, general__positionEncodings=["utf-8"]), {"completion": "always"}),

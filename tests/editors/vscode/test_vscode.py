@@ -183,44 +183,33 @@ def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
     window.status_is("results of a search")
 
 
-def test_it_says_why_nothing_is_suggested(window: Window, code_server: CodeServer, partner: Partner) -> None:
-    code_server.set(infill__model="partner", infill__partner__url=partner.url, infill__partner__kind="chat")
+def test_it_says_why_nothing_is_suggested(window: Window, model: Partner) -> None:
     reason = '.statusbar-item:has-text("infill: the model found nothing")'
-    try:
-        window.status_is("thinker")
-        window.open("silence.py", BASKET)
-        window.go_to(*HALF_LINE)
-        window.type(".")
-        window.status_is("No suggestion here: the model found nothing")
-        assert not window.page.is_visible(reason), "nobody has asked"
-        window.run("Trigger Inline Suggestion")
-        window.page.wait_for_selector(reason)
-        partner.answers("items:")
-        window.press("Backspace")
-        window.type(".")
-        window.await_ghost()
-        until(lambda: "No suggestion" not in window.status, "there is one")
-    finally:
-        code_server.set()
-        window.status_is("embedded")
+    window.open("silence.py", BASKET)
+    window.go_to(*HALF_LINE)
+    window.type(".")
+    window.status_is("No suggestion here: the model found nothing")
+    assert not window.page.is_visible(reason), "nobody has asked"
+    window.run("Trigger Inline Suggestion")
+    window.page.wait_for_selector(reason)
+    model.answers("items:")
+    window.press("Backspace")
+    window.type(".")
+    window.await_ghost()
+    until(lambda: "No suggestion" not in window.status, "there is one")
 
 
 def test_the_list_of_a_json_schema_comes_before_ghost_text(
-    window: Window, code_server: CodeServer, partner: Partner
+    window: Window, code_server: CodeServer, model: Partner
 ) -> None:
-    partner.answers('our": "red"')
-    own = {"infill__model": "partner", "infill__partner__url": partner.url, "infill__partner__kind": "chat"}
+    model.answers('our": "red"')
+    own = {"infill__model": "partner", "infill__partner__url": model.url, "infill__partner__kind": "chat"}
     default = {"other": "offWhenInlineCompletions", "comments": "off", "strings": "off"}
     code_server.set(**own, editor__quickSuggestions=default)
-    try:
-        window.status_is("thinker")
-        window.open("schema.json", '{"properties": {"colour": {"type": "string"}}}')
-        window.open("values.json", '{\n  "$schema": "./schema.json",\n  \n}\n')
-        until(lambda: lists(window, "colour"), "the list opens")  # once VS Code has read the schema
-        assert window.ghost == ""
-    finally:
-        code_server.set()
-        window.status_is("embedded")
+    window.open("schema.json", '{"properties": {"colour": {"type": "string"}}}')
+    window.open("values.json", '{\n  "$schema": "./schema.json",\n  \n}\n')
+    until(lambda: lists(window, "colour"), "the list opens")  # once VS Code has read the schema
+    assert window.ghost == ""
 
 
 def lists(window: Window, label: str) -> bool:

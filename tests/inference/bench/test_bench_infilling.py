@@ -92,11 +92,6 @@ def test_a_run_goes_on_where_the_last_one_stopped(
     assert "fills.jsonl" in capsys.readouterr().err
 
 
-def test_only_tasks_with_pieces_are_filled_with_context(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["infilling", "--data", str(HELD_OUT), "--model", str(DATA / "fim"), "--context", "none"]) == 2
-    assert "report" in capsys.readouterr().err
-
-
 FLOOR = 0.42
 """Catches a broken sampler, constraint, healing or checkpoint, not a slightly worse one. Measure it again for a new
 checkpoint.

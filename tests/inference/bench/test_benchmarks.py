@@ -38,19 +38,14 @@ def test_each_kind_of_keystroke_is_measured() -> None:
         assert section["own_p95"] == pytest.approx(section["p95"] - floor["p95"], abs=0.002)
 
 
-def test_a_file_too_short_for_the_keystrokes_is_refused() -> None:
-    done = subprocess.run(
-        [*COMMAND, "--lines", "20", "--keystrokes", "200"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "more --lines" in done.stderr
+WRONG = [(f"--keystrokes={count}", "not a number") for count in ("0", "-5", "many", "1e3")]
 
 
-@pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])
-def test_a_count_that_is_not_a_sensible_number_is_refused(wrong: str) -> None:
-    done = subprocess.run([*COMMAND, f"--keystrokes={wrong}"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("words", "said"), [*WRONG, ("--lines 20 --keystrokes 200", "more --lines")])
+def test_a_count_that_makes_no_sense_is_refused(words: str, said: str) -> None:
+    done = subprocess.run([*COMMAND, *words.split()], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "not a number" in done.stderr
+    assert said in done.stderr
 
 
 def test_a_case_that_needs_edits_and_a_quiet_one_are_played(measured: Measured) -> None:
@@ -113,11 +108,6 @@ def test_what_is_offered_and_why_nothing_is_can_be_seen(tmp_path: Path, capfd: p
     assert "no offer: the cursor is in the middle of a word" in shown
 
 
-def test_a_folder_without_scenarios_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenarios", str(tmp_path)]) == 2
-    assert "has no scenarios" in capsys.readouterr().err
-
-
 WORDS = ("passes", DATA / "tuning.jsonl.gz", "--model", DATA / "fim")
 
 
@@ -139,9 +129,20 @@ async def test_a_running_server_is_measured_likewise(runtime_folder: Path, measu
     assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "cold_ratio"))
 
 
-def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["passes", str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "masked")]) == 2
-    assert "does not fill the middle" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("scenarios", DATA / "masked"), "has no scenarios"),
+        (("passes", DATA / "tuning.jsonl.gz", "--model", DATA / "masked"), "does not fill the middle"),
+        (("latency", "--random", "26b", "--device", "cpu"), "CUDA"),
+        (("infilling", "--data", DATA / "held_out.jsonl.gz", "--model", DATA / "fim", "--context", "none"), "report"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    words: tuple[object, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*map(str, words)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_peer_that_does_not_start_leaves_no_other_running(tmp_path: Path) -> None:
@@ -181,11 +182,6 @@ def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
     floor = result["floor"]
     assert floor["times_floor"] == pytest.approx(floor["ms_per_step"] / floor["floor_ms"])
     assert floor["times_floor"] > 1, "no step is faster than the reading of its weights"
-
-
-def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["latency", "--random", "26b", "--device", "cpu"]) == 2
-    assert "CUDA" in capsys.readouterr().err
 
 
 def test_a_worker_fills_in_four_bits() -> None:

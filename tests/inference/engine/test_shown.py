@@ -111,11 +111,6 @@ AFTER = "\n    return result\n\n\n" + "".join(f"value_{number} = {number}\n" for
 FREE_ROWS = 512
 
 
-def with_free_rows(engine: Engine) -> Engine:
-    """The same model on a device where the rows of a step cost nothing."""
-    return Engine(replace(engine.loaded, traits=replace(engine.loaded.traits, free_rows=FREE_ROWS)))
-
-
 def shown(engine: Engine, plan: CanvasPlan) -> str:
     return engine.loaded.vocabulary.decode(list(plan.prefix_ids))
 
@@ -137,7 +132,8 @@ def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, r
 
 
 def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) -> None:
-    model, wide = twin.loaded, with_free_rows(twin)
+    model = twin.loaded
+    wide = Engine(replace(model, traits=replace(model.traits, free_rows=FREE_ROWS)))
     for after, last in (("\n", model.vocabulary.id_of("<eos>")), (AFTER, None)):
         row = planned(wide, Text(BEFORE), LINE, Text(after)).compose([4])
         assert len(row.ids) == model.infill_config.canvas_tokens

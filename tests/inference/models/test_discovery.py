@@ -41,9 +41,9 @@ def put(path: Path, content: bytes | None = None) -> Path:
     return path
 
 
-def manifest(models: Path, *parts: str, layers: object = None) -> None:
+def manifest(models: Path, *parts: str) -> None:
     model = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{DIGEST}", "size": 1}
-    put(models.joinpath("manifests", *parts), json.dumps({"layers": [model] if layers is None else layers}).encode())
+    put(models.joinpath("manifests", *parts), json.dumps({"layers": [model]}).encode())
 
 
 def test_models_of_each_program_are_found_with_their_names(home: Path) -> None:
@@ -126,24 +126,25 @@ def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
     assert one.problem.startswith("is damaged") and one.problem.endswith("download it again")
 
 
-BAD_LAYERS = {
+BAD_MANIFESTS = {
     "a path": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../../../etc/passwd"}],
     "numbers": [1, 2, 3],
     "text": "layers",
     "another kind": [{"mediaType": "application/x", "digest": f"sha256:{DIGEST}"}],
+    "not UTF-8": b"\xff",
+    "nested": b"[" * 100_000,
+    "a number without end": b'{"layers": ' + b"1" * 400_000 + b"}",
+    "a list": b"[]",
 }
+"""What one holds, or the layers that it names."""
 
 
-@pytest.mark.parametrize("layers", BAD_LAYERS.values(), ids=BAD_LAYERS)
-def test_a_manifest_that_makes_no_sense_names_nothing(home: Path, layers: object) -> None:
-    manifest(home / ".ollama" / "models", "r", "library", "m", "t", layers=layers)
-    put(home / ".ollama" / "models" / "blobs" / f"sha256-{DIGEST}")
-    assert discovery.discover_models() == []
-
-
-@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b'{"layers": ' + b"1" * 400_000 + b"}", b"[]"])
-def test_a_manifest_that_is_none_is_passed_over(home: Path, content: bytes) -> None:
-    put(home / ".ollama" / "models" / "manifests" / "r" / "library" / "m" / "t", content)
+@pytest.mark.parametrize("bad", BAD_MANIFESTS.values(), ids=BAD_MANIFESTS)
+def test_a_manifest_that_makes_no_sense_names_nothing(home: Path, bad: object) -> None:
+    models = home / ".ollama" / "models"
+    content = bad if isinstance(bad, bytes) else json.dumps({"layers": bad}).encode()
+    put(models / "manifests" / "r" / "library" / "m" / "t", content)
+    put(models / "blobs" / f"sha256-{DIGEST}")
     assert discovery.discover_models() == []
 
 

@@ -348,17 +348,13 @@ def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None
 
 
 def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, tmp_path: Path) -> None:
-    for file, wanted in ((sentencepiece, [1]), (without_begin(sentencepiece, tmp_path / "other.gguf"), [])):
+    pieces, other = header.read_header(sentencepiece), tmp_path / "other.gguf"
+    names = {"token_types": "token_type", "token_scores": "scores"}
+    lists = {name: list(pieces.numbers(f"tokenizer.ggml.{key}")) for name, key in names.items()}
+    write_vocabulary(other, "llama", "default", pieces.strings("tokenizer.ggml.tokens"), **lists, add_bos_token=False)
+    for file, wanted in ((sentencepiece, [1]), (other, [])):
         found = checkpoint.find_checkpoint(str(file), {"llama": lambda _folder, _config: InfillConfig()})
         assert tokenizer_files.begin_ids(found, found.tokenizer()) == wanted
-
-
-def without_begin(file: Path, other: Path) -> Path:
-    found = header.read_header(file)
-    lists = {"token_types": list(found.numbers("tokenizer.ggml.token_type"))}
-    scores = list(found.numbers("tokenizer.ggml.scores"))
-    tokens = found.strings("tokenizer.ggml.tokens")
-    return write_vocabulary(other, "llama", "default", tokens, **lists, token_scores=scores, add_bos_token=False)
 
 
 def bpe(file: Path, pre: str) -> Tokenizer:

@@ -36,11 +36,6 @@ def published(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path
     return request.param, tmp_path
 
 
-def loaded(folder: Path) -> ModelAdapter:
-    """The model as it computes every row at each step; what it keeps is in test_masked_cache.py."""
-    return load_exact(folder)
-
-
 def predicted(family: ModelAdapter, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
     context = family.open_prefix(ids[:prefix].tolist())
     assert list(context.prefill()) == []
@@ -50,13 +45,13 @@ def predicted(family: ModelAdapter, ids: torch.Tensor, prefix: int = PREFIX, **o
 def test_logits_equal_the_stock_layers(published: tuple[str, Path]) -> None:
     name, folder = published
     wanted = stock_logits(random_qwen2(), IDS.tolist(), shifted=name != "mdlm")
-    torch.testing.assert_close(predicted(loaded(folder), IDS), wanted[PREFIX:], atol=2e-4, rtol=1e-4)
-    torch.testing.assert_close(predicted(loaded(folder), IDS, 0), wanted, atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(predicted(load_exact(folder), IDS), wanted[PREFIX:], atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(predicted(load_exact(folder), IDS, 0), wanted, atol=2e-4, rtol=1e-4)
 
 
 def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -> None:
     name, folder = published
-    family = loaded(folder)
+    family = load_exact(folder)
     assert family.traits.noise is NoiseKind.MASK
     assert not family.traits.can_score
     assert family.traits.vocabulary_size == VOCABULARY_SIZE
@@ -81,7 +76,7 @@ def test_fewer_bits_predict_much_the_same(tmp_path: Path, dtype: str) -> None:
 
 def test_a_hole_is_filled(published: tuple[str, Path]) -> None:
     segments = ("def f(x):\n    return ", Hole(min_tokens=4, max_tokens=8, single_line=True), "\n\nf(1)\n")
-    text = fill(Engine(loaded(published[1])), *segments, seed=1, max_steps=4).text
+    text = fill(Engine(load_exact(published[1])), *segments, seed=1, max_steps=4).text
     assert text and "\n" not in text
 
 

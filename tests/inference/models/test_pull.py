@@ -330,15 +330,9 @@ def test_a_damaged_record_counts_as_nothing_pulled(hub: Hub, home: Path, pull: P
     assert "pulled.json" not in pull().stdout
 
 
-def test_a_revision_that_is_none_is_one_clear_error(hub: Hub, home: Path, pull: Pull) -> None:
-    hub.newest = "../\x1b]0;x\x07"
-    error = pull(status=1).stderr
-    assert "names no revision" in error and "\x1b" not in error
-    assert not (folder_in(home) / "pulled.json").exists()
-
-
 ODD = {
     "licence": ({"licence": "evil\x1b]0;title\x07\x9b31m"}, "evil"),
+    "revision": ({"newest": "../\x1b]0;x\x07"}, "names no revision"),
     "refusal": (
         {"reason_phrase": "Bad\x1b]0;title\x07", "statuses": [("/api/models/", HTTPStatus.BAD_GATEWAY, "")] * 9},
         "the hub refuses (502 Bad",
@@ -347,11 +341,14 @@ ODD = {
 
 
 @pytest.mark.parametrize(("said", "shown"), ODD.values(), ids=ODD)
-def test_a_hub_sends_the_terminal_no_controls(hub: Hub, pull: Pull, said: dict[str, Any], shown: str) -> None:
+def test_a_hub_sends_the_terminal_no_controls(
+    hub: Hub, home: Path, pull: Pull, said: dict[str, Any], shown: str
+) -> None:
     vars(hub).update(said)
     done = pull(status=1)
     assert shown in done.stderr
     assert not any(code in done.stdout + done.stderr for code in "\x1b\x07\x9b")
+    assert not (folder_in(home) / "pulled.json").exists()
 
 
 def test_a_planted_link_is_not_written_through(hub: Hub, home: Path, pull: Pull, tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""Which model is recommended on which machine, which one `auto` chooses, and why not the others.
-
-The command suggested to a user, by the way infill-ls was installed.
-"""
+"""Which model is recommended on which machine, which one `auto` chooses, and why not the others."""
 
 import json
 import os

@@ -57,8 +57,8 @@ async def asked(model: EditModelBackend, within_s: float | None = None) -> tuple
     return edits, done
 
 
-def said(text: str, reason: str = "stop") -> dict[str, Any]:
-    return {"choices": [{"text": text, "finish_reason": reason}]}
+def said(text: str, reason: str = "stop", **more: object) -> dict[str, Any]:
+    return {"choices": [{"text": text, "finish_reason": reason, **more}]}
 
 
 async def test_the_answer_is_one_edit_of_the_lines_around_the_cursor() -> None:
@@ -71,21 +71,16 @@ async def test_the_answer_is_one_edit_of_the_lines_around_the_cursor() -> None:
         assert "-def total(item):\n+def total(items):\n" in sent["prompt"]
 
 
-@pytest.mark.parametrize("answer", [said(TEXT), said(""), said(NEW[:20], "length")])
-async def test_no_rewrite_is_no_edit(answer: dict[str, Any]) -> None:
-    async with edit_model(answer=answer) as (_, model):
-        assert (await asked(model))[0].edits == ()
-
-
 LLAMA = {"content": [{"token": NEW, "logprob": -3.0, "top_logprobs": []}]}
 VLLM = {"tokens": [NEW], "token_logprobs": [-3.0], "text_offset": [0]}
 
 
-@pytest.mark.parametrize("logprobs", [LLAMA, VLLM])
-async def test_a_rewrite_that_the_model_is_unsure_of_is_none(logprobs: dict[str, Any]) -> None:
-    unsure = said(NEW)
-    unsure["choices"][0]["logprobs"] = logprobs
-    async with edit_model(answer=unsure) as (_, model):
+UNSURE = [said(NEW, logprobs=logprobs) for logprobs in (LLAMA, VLLM)]
+
+
+@pytest.mark.parametrize("answer", [said(TEXT), said(""), said(NEW[:20], "length"), *UNSURE])
+async def test_no_rewrite_or_an_unsure_one_is_no_edit(answer: dict[str, Any]) -> None:
+    async with edit_model(answer=answer) as (_, model):
         assert (await asked(model))[0].edits == ()
 
 
@@ -100,9 +95,7 @@ async def test_a_rewrite_that_the_model_is_unsure_of_is_none(logprobs: dict[str,
     ],
 )
 async def test_without_probabilities_a_rewrite_counts(logprobs: object) -> None:
-    unknown = said(NEW)
-    unknown["choices"][0]["logprobs"] = logprobs
-    async with edit_model(answer=unknown) as (_, model):
+    async with edit_model(answer=said(NEW, logprobs=logprobs)) as (_, model):
         assert len((await asked(model))[0].edits) == 1
 
 

@@ -5,7 +5,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,40 +96,32 @@ class Typing:
         return Counter(self.client.shown)
 
 
-@asynccontextmanager
-async def typing_at(port: int) -> AsyncIterator[Typing]:
-    client = await RawClient.join(f"tcp://127.0.0.1:{port}")
-    try:
-        yield Typing(client)
-    finally:
-        await client.vanish()
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_outage_is_reported_once_and_recovers(server: CanvasServer, port: int, fault: str) -> None:
     """`test_http.py` has for how long a server that is too busy is left alone."""
     instead, words = FAULTS[fault]
-    async with typing_at(port) as editor:
-        await editor.gets_text()
-        if instead:
-            server.instead = instead
-        else:
-            server.hold.clear()
-        editor.start_again()
-        before, asked_before, began = len(editor.asked), len(server.asked), time.monotonic()
-        for number in range(KEYS):
-            editor.type("abcdefghij"[number % 10])
-            await asyncio.sleep(0.1)
-        await editor.replies()
-        lasted_s = time.monotonic() - began
-        count = len(server.asked) - asked_before
-        server.instead = lambda _: None
-        server.hold.set()
-        await editor.gets_text()
-        assert [editor.client.counts[key] for key in editor.asked[before : before + KEYS]] == [1] * KEYS
-        said = [message for message in editor.told if (words or "server") in message]
-        assert len(said) == (1 if words else 0), editor.told
-        assert all(editor.told[message] == 1 for message in editor.told)
-        assert count <= 2 * KEYS + 4, f"{count} requests in {lasted_s:.1f} s: two lengths for each key, and no more"
-        if fault in PAUSES:
-            assert count <= 2 + 4 * lasted_s, f"{count} requests in {lasted_s:.1f} s"
+    editor = Typing(await RawClient.join(f"tcp://127.0.0.1:{port}"))
+    await editor.gets_text()
+    if instead:
+        server.instead = instead
+    else:
+        server.hold.clear()
+    editor.start_again()
+    before, asked_before, began = len(editor.asked), len(server.asked), time.monotonic()
+    for number in range(KEYS):
+        editor.type("abcdefghij"[number % 10])
+        await asyncio.sleep(0.1)
+    await editor.replies()
+    lasted_s = time.monotonic() - began
+    count = len(server.asked) - asked_before
+    server.instead = lambda _: None
+    server.hold.set()
+    await editor.gets_text()
+    assert [editor.client.counts[key] for key in editor.asked[before : before + KEYS]] == [1] * KEYS
+    said = [message for message in editor.told if (words or "server") in message]
+    assert len(said) == (1 if words else 0), editor.told
+    assert all(editor.told[message] == 1 for message in editor.told)
+    assert count <= 2 * KEYS + 4, f"{count} requests in {lasted_s:.1f} s: two lengths for each key, and no more"
+    if fault in PAUSES:
+        assert count <= 2 + 4 * lasted_s, f"{count} requests in {lasted_s:.1f} s"
+    await editor.client.vanish()

@@ -27,12 +27,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "cert"
 
 
-def certified(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_name("key"))
-    return context
-
-
 async def outcome(start_worker: StartWorker, *words: str, **variables: str) -> Status:
     process = start_worker("--server-tokenizer", str(TWIN), *words, **variables)
     client = await process.connect()
@@ -43,7 +37,9 @@ async def outcome(start_worker: StartWorker, *words: str, **variables: str) -> S
 
 
 async def test_only_trusted_certificates_are_accepted(start_worker: StartWorker, certificate: Path) -> None:
-    async with recording_server(certified(certificate)) as server:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key"))
+    async with recording_server(context) as server:
         refused = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
         assert refused.state is WorkerState.FAILED and "certificate is not trusted" in refused.detail
         assert "set SSL_CERT_FILE" in refused.detail

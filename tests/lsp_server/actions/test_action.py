@@ -5,16 +5,12 @@ import pytest
 from inference.deadline import Deadline
 from inference.messages import Hole
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, distinct, fills, holes_of, repairs
-from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget
+from tests.lsp_server.fill.test_budget import snapshot_of
 from tests.lsp_server.inline.scripted_worker import scripted_client
 
 BUDGET = FillBudget(candidates=1, deadline=Deadline(60_000), max_steps=1)
 BROKEN, WHOLE = "total = (item.price\n", "total = item.price\n"
-
-
-def snapshot_of(text: str) -> Snapshot:
-    return Document("file:///a.py", "python", 1, text).snapshot()
 
 
 @pytest.mark.parametrize(

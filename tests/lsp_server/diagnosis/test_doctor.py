@@ -15,8 +15,8 @@ from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import PREFIX
-from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
+from tests.lsp_server.fixtures import with_cursor
 from tests.partner_server import partner_server
 from tests.workers import checks_of, infill_ls
 
@@ -199,12 +199,6 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
 
 
-def explained(marked: str, language: str = "python") -> str | None:
-    offset = marked.index(CURSOR)
-    snapshot = Document("file:///a", language, 1, marked.replace(CURSOR, "")).snapshot()
-    return no_hole_reason(snapshot, offset, holes.DEFAULT_MARKER)
-
-
 @pytest.mark.parametrize(
     ("marked", "said"),
     [
@@ -219,7 +213,8 @@ def explained(marked: str, language: str = "python") -> str | None:
 )
 @pytest.mark.parametrize("language", ["python", "nothing-we-know"])
 def test_a_place_without_a_hole_has_a_reason(marked: str, said: str | None, language: str) -> None:
-    why = explained(marked, language)
+    text, offset = with_cursor(marked)
+    why = no_hole_reason(Document("file:///a", language, 1, text).snapshot(), offset, holes.DEFAULT_MARKER)
     if language == "python":
         assert (why is None) == (said is None)
         assert said is None or said in str(why)

@@ -1,7 +1,4 @@
-"""The changes of a document lead from its old text to its new one; its snapshots and slow parses are of one version.
-
-Changes of a text, the smallest one between two texts, and the place of an accepted text after each change.
-"""
+"""The changes of a document lead from its old text to its new one; its snapshots and slow parses are of one version."""
 
 import pytest
 from hypothesis import given

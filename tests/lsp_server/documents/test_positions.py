@@ -8,13 +8,8 @@ from lsp_server.documents.positions import Encoding, LineIndex, first_units
 from lsp_server.syntax.parsing import well_formed
 from tests.lsp_server import texts as hard
 
-texts, short_texts = hard.texts.map(well_formed), hard.short_texts.map(well_formed)
+texts = hard.texts.map(well_formed)
 ENCODINGS = st.sampled_from(Encoding)
-
-
-def lines_of(text: str) -> list[str]:
-    index = LineIndex(text)
-    return [text[index.line_start(line) : index.line_end(line)] for line in range(index.line_count)]
 
 
 @pytest.mark.parametrize(
@@ -45,22 +40,11 @@ def test_every_offset_comes_back_from_its_position(text: str, encoding: Encoding
 def test_lines_and_their_ends_make_up_the_text(text: str) -> None:
     index = LineIndex(text)
     starts = [index.line_start(line) for line in range(index.line_count + 1)]
+    lines = [text[starts[line] : index.line_end(line)] for line in range(index.line_count)]
     ends = [text[index.line_end(line) : starts[line + 1]] for line in range(index.line_count)]
-    assert "".join(line + end for line, end in zip(lines_of(text), ends, strict=True)) == text
+    assert "".join(line + end for line, end in zip(lines, ends, strict=True)) == text
     assert set(ends[:-1]) <= {"\n", "\r\n", "\r"}
     assert ends[-1] == ""
-
-
-@given(text=texts, replacement=short_texts, data=st.data())
-def test_an_edited_index_equals_a_fresh_one(text: str, replacement: str, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    edited_text = text[:start] + replacement + text[end:]
-    edited, fresh = LineIndex(text).edited(start, end, replacement, edited_text), LineIndex(edited_text)
-    lines = range(fresh.line_count + 1)
-    assert edited.line_count == fresh.line_count
-    assert [edited.line_start(line) for line in lines] == [fresh.line_start(line) for line in lines]
-    assert [edited.line_end(line) for line in lines] == [fresh.line_end(line) for line in lines]
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))

@@ -1,7 +1,4 @@
-"""Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill.
-
-In a terminal, too.
-"""
+"""Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill."""
 
 import sys
 from collections.abc import Callable
@@ -18,13 +15,13 @@ from lsp_server.fill.postprocess import FillPostprocessor
 from lsp_server.holes import DEFAULT_MARKER, Span, hole_at_cursor, markers
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import Computation
+from tests.lsp_server.fixtures import with_cursor
 
 
 def at_cursor(text: str) -> tuple[Snapshot, Span]:
-    cursor = text.index("‸")
-    snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
-    span = hole_at_cursor(snapshot, cursor)
-    return snapshot, span
+    text, cursor = with_cursor(text)
+    snapshot = Document("file:///a.py", "python", 7, text).snapshot()
+    return snapshot, hole_at_cursor(snapshot, cursor)
 
 
 def draft(*pieces: str, step: int = 1) -> Draft:

@@ -1,7 +1,4 @@
-"""In any text, in any language, at any place: spans are inside the text, and any fill keeps to its hole.
-
-Troublesome pieces and damaged code.
-"""
+"""In any text, in any language, at any place: spans are inside the text, and any fill keeps to its hole."""
 
 from pathlib import Path
 

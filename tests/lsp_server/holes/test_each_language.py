@@ -36,7 +36,9 @@ def test_what_is_found(language_id: str, case: Case) -> None:
     request, expected = (request, expected) if colon or request == "function" else ("", request)
     spans = spans_for(request, source, start, end)
     described_as = "" if request == "function" else "; ".join(map(described, spans)) or "nothing"
-    drawn = with_holes(text, [(span.start, span.end) for span in spans])
+    drawn = text
+    for span in reversed(spans):
+        drawn = f"{drawn[: span.start]}⟦{drawn[span.start : span.end]}⟧{drawn[span.end :]}"
     assert (drawn, described_as) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
@@ -61,12 +63,6 @@ def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[ho
 def described(span: holes.Span) -> str:
     words = [span.kind.value, *([] if span.single_line else ["lines"])]
     return ", ".join(words + ([f"starts with {span.starts_with!r}"] if span.starts_with else []))
-
-
-def with_holes(text: str, ranges: Sequence[tuple[int, int]]) -> str:
-    for start, end in reversed(ranges):
-        text = f"{text[:start]}⟦{text[start:end]}⟧{text[end:]}"
-    return text
 
 
 def without_signs(drawn: str) -> tuple[str, tuple[int, int]]:

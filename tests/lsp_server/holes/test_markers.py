@@ -1,7 +1,4 @@
-"""Markers are found wherever they are, and become several lines only where possible.
-
-Edge cases of placeholders, functions, selections and statements.
-"""
+"""Markers are found wherever they are, and become several lines only where possible."""
 
 import re
 from pathlib import Path

@@ -33,10 +33,6 @@ def test_a_familys_prompt_is_taken_apart(family: str) -> None:
     assert parse_fim_prompt(TABLE[family].prompt(BEFORE, AFTER, "", ())) == FimInput(BEFORE, AFTER)
 
 
-def test_zeds_spelling_of_code_llamas_tokens_is_known() -> None:
-    assert parse_fim_prompt(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == FimInput(BEFORE, AFTER)
-
-
 @pytest.mark.parametrize("family", [name for name, tokens in TABLE.items() if tokens.repository])
 def test_a_prompt_with_files_is_taken_apart(family: str) -> None:
     found = parse_fim_prompt(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
@@ -56,19 +52,15 @@ def asked(**fields: object) -> LlamaInfillRequest:
     return msgspec.convert(fields, LlamaInfillRequest)
 
 
-def asks_for_a_line(**fields: object) -> bool:
-    return hole_in(asked(**fields)).single_line
-
-
 def hole_in(params: CompletionRequest) -> Span:
     fim_input = params.fim_input()
     return find_hole(params, fim_input, build_document(fim_input).snapshot())
 
 
 def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
-    assert asks_for_a_line(prompt="f(", input_suffix=")\n")
-    assert asks_for_a_line(prompt="x = ", stop=["\n"])
-    assert not asks_for_a_line(prompt="x = ", input_suffix="  \ny = 2\n")
+    assert hole_in(asked(prompt="f(", input_suffix=")\n")).single_line
+    assert hole_in(asked(prompt="x = ", stop=["\n"])).single_line
+    assert not hole_in(asked(prompt="x = ", input_suffix="  \ny = 2\n")).single_line
 
 
 def test_the_limit_of_tokens_is_kept_within_ours() -> None:
@@ -124,6 +116,7 @@ def test_a_body_without_a_text_is_refused(body: bytes, kind: type[CompletionRequ
         "<|code_prefix|>{0}<|code_suffix|>{1}<|code_middle|>",
         "<|code_suffix|>{1}<|code_prefix|>{0}<|code_middle|>",
         "<fill-prefix>{0}<fill-suffix>{1}<fill-middle>",
+        "<PRE> {0} <SUF>{1} <MID>",
         "<|im_start|>user\n<|fim_prefix|>{0}<|fim_suffix|>{1}<|fim_middle|><|im_end|>\n<|im_start|>assistant\n",
         "<|user|>\n<|code_prefix|>{0}<|code_suffix|>{1}<|code_middle|><|assistant|>\n",
         "<start_of_turn>user\n<|fim_prefix|>{0}<|fim_suffix|>{1}<|fim_middle|><end_of_turn>\n<start_of_turn>model\n",

@@ -11,12 +11,11 @@ from lsp_server.fill.pipeline import FillBudget, FillResult
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.request import InlineRequest
-
-CURSOR = "‸"
+from tests.lsp_server.fixtures import with_cursor
 
 
 def computation_at(marked: str, *, sent: bool = True) -> Computation:
-    text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
+    text, cursor = with_cursor(marked)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = holes.hole_at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
@@ -76,11 +75,11 @@ def test_a_computation_that_was_not_sent_is_begun_again() -> None:
 def test_only_changes_in_its_own_statement_count(marked: str) -> None:
     """The statement may begin lines above the cursor; on a blank line the one above it counts."""
     before = "int = 1\n"
-    computation, text = computation_at(before + marked), (before + marked).replace(CURSOR, "")
+    computation, (text, cursor) = computation_at(before + marked), with_cursor(before + marked)
     (suggestion,) = computation.suggestions(FillResult([Candidate("r", ("1",))], late=False))
-    cursor, at = Cursor((before + marked).index(CURSOR)), len(before) + marked.index("int")
-    assert suggestion.ghost_text(text.replace("int", "str", 1), cursor)
-    assert suggestion.ghost_text(text[:at] + "str" + text[at + 3 :], cursor) is None
+    at = len(before) + marked.index("int")
+    assert suggestion.ghost_text(text.replace("int", "str", 1), Cursor(cursor))
+    assert suggestion.ghost_text(text[:at] + "str" + text[at + 3 :], Cursor(cursor)) is None
 
 
 @pytest.mark.parametrize(

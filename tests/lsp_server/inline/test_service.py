@@ -1,7 +1,4 @@
-"""The answer to each request, and the surviving computations, in a real session whose worker answers when told to.
-
-How long to wait for a pause in typing, by a fake clock.
-"""
+"""The answer to each request, and the surviving computations, in a real session whose worker answers when told to."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -24,6 +24,10 @@ STORIES = {
         *("x = ‸\n", "foo(bar[0])", "foo", "(¦)", ["x = foo([bar[0])]\n"]),
         *("bar", "[¦]", "0", ["x = foo(bar[0[])]\n"]),
     ),
+    "a closed bracket can be typed over": (
+        *("x = ‸\n", "foo(bar[0])", "foo", "(¦)", "bar", "[¦]", "0", 1, ["x = foo(bar[0][)]\n"]),
+    ),
+    "in the middle of what was typed nothing is shown": ("x = ‸\n", "foo(bar)", "foo", -1, []),
     "so are quotes": ("x = ‸\n", "f('a')", "f(¦)", "'¦'", ["x = f('[a')]\n"]),
     "a bracket that nobody opened is no part of it": ("x = ‸\n", "foo", "f¦)", []),
     "a line break alone goes on": ("def f():‸\n", "\n    return 1", "\n", ["def f():\n[    return 1]\n"]),
@@ -70,20 +74,6 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
 def test_a_begun_word_is_replaced() -> None:
     user = TypingUser.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
     user.play("⌫⌫", ["p[rint(x)]\n"], "r", ["pr[int(x)]\n"])
-
-
-def test_a_closed_bracket_can_be_typed_over() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
-    user.play("foo", "(¦)", "bar", "[¦]", "0")
-    user.cursor += 1
-    user.play(["x = foo(bar[0][)]\n"])
-
-
-def test_in_the_middle_of_what_was_typed_nothing_is_shown() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
-    user.play("foo")
-    user.cursor -= 1
-    user.play([])
 
 
 def test_what_is_replaced_is_on_one_line() -> None:

@@ -11,21 +11,16 @@ from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion
+from tests.lsp_server.fixtures import with_cursor
 
 MANY = FillBudget(candidates=8, deadline=Deadline(1000), max_steps=None)
-CURSOR = "‸"
-
-
-def split(marked: str) -> tuple[str, int]:
-    """The text without its cursor, and where that was."""
-    return marked.replace(CURSOR, ""), marked.index(CURSOR)
 
 
 def suggestion(
     marked: str, text: str, name: str = "s", *, replaces: tuple[str, str] = ("", ""), **more: object
 ) -> Suggestion:
     """`text` instead of what stands right before and right behind the cursor (`replaces`)."""
-    plain, cursor = split(marked)
+    plain, cursor = with_cursor(marked)
     before, behind = replaces
     assert plain[:cursor].endswith(before)
     assert plain.startswith(behind, cursor)
@@ -47,7 +42,7 @@ class TypingUser:
 
     @classmethod
     def at(cls, marked: str, *suggestions: Suggestion) -> "TypingUser":
-        text, cursor = split(marked)
+        text, cursor = with_cursor(marked)
         history = SuggestionHistory(text)
         history.add(suggestions)
         return cls(cursor, history)
@@ -65,15 +60,17 @@ class TypingUser:
     def delete(self, count: int = 1) -> None:
         self.change(self.cursor - count, self.cursor, "")
 
-    def play(self, *steps: str | tuple[int, int, str] | list[str]) -> None:
-        """A string is typed: `⌫` deletes, and the editor closes by itself what follows `¦`. Three values are another
-        change, and a list is what must be shown then.
+    def play(self, *steps: str | int | tuple[int, int, str] | list[str]) -> None:
+        """A string is typed: `⌫` deletes, and the editor closes by itself what follows `¦`. A number moves the cursor.
+        Three values are another change, and a list is what must be shown then.
         """
         for step in steps:
             if isinstance(step, list):
                 assert self.shown() == step
             elif isinstance(step, tuple):
                 self.change(*step)
+            elif isinstance(step, int):
+                self.cursor += step
             elif step.strip("⌫"):
                 self.type(*step.split("¦"))
             else:

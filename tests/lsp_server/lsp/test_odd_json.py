@@ -76,14 +76,27 @@ async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params
     assert talk.server.session.documents[URI].text == "z = 3\n"
 
 
-@pytest.mark.parametrize("changes", [DEEP, rb'[{"text": "{\"uri\": \"file:///p/b.py\"}"}, %b]' % DEEP])
-async def test_too_deep_edit_loses_only_its_document(talk: ServerUnderTest, changes: bytes) -> None:
+ODD_CHANGES = (
+    *(DEEP, rb'[{"text": "{\"uri\": \"file:///p/b.py\"}"}, %b]' % DEEP),
+    b'[{"range": "everywhere", "text": 5}]',
+)
+
+
+@pytest.mark.parametrize("changes", ODD_CHANGES)
+async def test_an_odd_edit_loses_only_its_document_until_it_is_reopened(talk: ServerUnderTest, changes: bytes) -> None:
+    """Our text would no longer be the editor's, and an edit made for it would land in the wrong place."""
     await open_two(talk)
+    tell(talk, "textDocument/didSave", textDocument={"uri": URI}, text=5)  # does no harm
     changed = b'{"textDocument": {"version": 2, "uri" : "%b"}, "contentChanges": %b}' % (URI.encode(), changes)
     talk.say(b'{"method": "textDocument/didChange", "params": %b}' % changed)
+    (shown,) = [
+        each["params"]["message"] for each in talk.output.messages if each.get("method") == "window/showMessage"
+    ]
+    assert "a.py" in shown
     first, second = await disabled_reason(talk)
-    assert first is not None and "could not be read" in first
+    assert first is not None and "could not be read; reopen the file" in first
     assert second is None
+    await open_two(talk)
 
 
 async def test_too_deep_edit_of_a_notebook_loses_all_documents(talk: ServerUnderTest) -> None:

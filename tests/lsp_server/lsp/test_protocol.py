@@ -1,7 +1,4 @@
-"""The dispatcher: each request gets one reply, and internal errors stay internal.
-
-Of the server's own requests the newest answer counts.
-"""
+"""The dispatcher: each request gets one reply, and internal errors stay internal."""
 
 import asyncio
 import json
@@ -171,25 +168,6 @@ async def test_nothing_is_done_before_initialize_and_after_shutdown(tested: Serv
     assert second["result"]["capabilities"]["positionEncoding"] == "utf-16"
 
 
-async def test_a_document_whose_edit_cannot_be_read_gets_no_more_fills() -> None:
-    """Our text would no longer be the editor's, and an edit made for it would land in the wrong place."""
-    tested, uri = ServerUnderTest(), "file:///p/a.py"
-    document = {"uri": uri, "version": 2}
-    opened = {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": "x = ???\n"}}
-    broken = {"textDocument": document, "contentChanges": [{"range": "everywhere", "text": 5}]}
-    session = tested.server.session
-    tested.send(method="textDocument/didOpen", params=opened)
-    tested.send(method="textDocument/didSave", params={"textDocument": document, "text": 5})  # does no harm
-    assert session.disabled_reason(uri) is None
-    tested.send(method="textDocument/didChange", params=broken)
-    assert "reopen the file" in (session.disabled_reason(uri) or "")
-    (shown,) = [each["params"]["message"] for each in tested.output.messages if each["method"] == "window/showMessage"]
-    assert "a.py" in shown
-    tested.send(method="textDocument/didOpen", params=opened)
-    assert session.disabled_reason(uri) is None
-    await tested.server.protocol.leave()
-
-
 async def test_duplicate_request_id_is_refused(tested: ServerUnderTest) -> None:
     go_on = asyncio.Event()
 
@@ -237,31 +215,13 @@ async def test_a_request_begins_before_the_next_message_is_read(tested: ServerUn
     assert seen == ["request", "notification"]
 
 
-ITEMS = [types.ConfigurationItem(section="infill-ls")]
-
-
-class Connected(ServerUnderTest):
-    """A connection whose editor is played by a test."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.editor = EditorConnection(self.server)
-
-    async def sent(self, method: str) -> list[Any]:
-        for _ in range(5):
-            await asyncio.sleep(0)
-        return [message for message in self.output.messages if message["method"] == method]
-
-    def reply(self, request: Any, result: Any) -> None:
-        self.send(id=request["id"], result=result)
-
-
-async def test_only_the_newest_request_for_the_settings_gets_an_answer() -> None:
-    connected = Connected()
-    asking = [asyncio.create_task(connected.editor.configuration(ITEMS)) for _ in range(2)]
-    older, newer = await connected.sent("workspace/configuration")
-    connected.reply(newer, [{"marker": "new"}])
-    connected.reply(older, [{"marker": "old"}])
+async def test_only_the_newest_request_for_the_settings_gets_an_answer(tested: ServerUnderTest) -> None:
+    editor, items = EditorConnection(tested.server), [types.ConfigurationItem(section="infill-ls")]
+    asking = [asyncio.create_task(editor.configuration(items)) for _ in range(2)]
+    await settle()
+    older, newer = tested.output.messages
+    tested.send(id=newer["id"], result=[{"marker": "new"}])
+    tested.send(id=older["id"], result=[{"marker": "old"}])
     dropped, found = await asyncio.gather(*asking)
     assert dropped is None
     assert list(found) == [{"marker": "new"}]

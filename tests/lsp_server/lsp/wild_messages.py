@@ -124,26 +124,18 @@ def _owed_to(body: bytes) -> list[Any]:
         message = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return [salvage_id(body)]
-    return _reply_to(message)
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(name)
-
-
-def _reply_to(message: Any) -> list[Any]:
     if not isinstance(message, dict):
         return [None]
     if "method" not in message:
         return [] if "result" in message or "error" in message else [None]
     key = message.get("id")
-    if is_id(key):
+    if isinstance(key, int | str) and not isinstance(key, bool):
         return [key]
     return [] if key is None and isinstance(message["method"], str) else [None]
 
 
-def is_id(value: Any) -> bool:
-    return isinstance(value, int | str) and not isinstance(value, bool)
+def _refuse(name: str) -> None:
+    raise ValueError(name)
 
 
 def assert_fit_for_a_client(reply: Any) -> None:

@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from lsprotocol import types
 
 from inference.deadline import Deadline
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.handlers.documents import did_change
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.refine.refiner import NotRefinedError, Refiner
@@ -24,7 +22,7 @@ from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.settings.worker_options import partner_options
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
-from tests.lsp_server.test_session import URI, working
+from tests.lsp_server.test_session import URI, types_text, working
 
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
@@ -49,7 +47,9 @@ class Scene:
     async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4) -> str:
         """The id of the suggestion that the worker makes."""
         worker.fills = [text]
-        answer = self.session.feature(InlineService).complete(URI, _request(at))
+        answer = self.session.feature(InlineService).complete(
+            URI, InlineRequest(Cursor(at), BUDGET.from_now(), "???", invoked=True)
+        )
         assert isinstance(answer, asyncio.Future)
         ((suggestion, _),) = await answer
         worker.fills = None
@@ -66,14 +66,7 @@ class Scene:
 
     def replace(self, end: int, text: str) -> None:
         """The user replaces the first characters of the document."""
-        change = types.TextDocumentContentChangePartial(types.Range(types.Position(0, 0), types.Position(0, end)), text)
-        version = self.session.documents[URI].version + 1
-        document = types.VersionedTextDocumentIdentifier(uri=URI, version=version)
-        did_change(self.session, types.DidChangeTextDocumentParams(document, [change]))
-
-
-def _request(at: int) -> InlineRequest:
-    return InlineRequest(Cursor(at), BUDGET.from_now(), "???", invoked=True)
+        types_text(self.session, text, 0, end=end)
 
 
 @asynccontextmanager

@@ -29,12 +29,6 @@ def test_where_the_partner_is_the_model_it_is_the_worker() -> None:
     assert worker_options(alone, sends_token=False) == partner_options(SETTINGS, sends_token=False)
 
 
-def test_partner_and_served_model_are_two_workers() -> None:
-    served = Settings(model="https://gpu.example")
-    partner = Settings(model="partner", partner=PartnerSettings("https://gpu.example"))
-    assert paths_of(worker_options(served)) != paths_of(worker_options(partner))
-
-
 @pytest.mark.parametrize(
     ("partner", "words"),
     [

@@ -28,9 +28,11 @@ async def started(client: WorkerClient) -> int:
     return await until(lambda: pid_of(client.paths))
 
 
-async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) -> None:
+@pytest.mark.parametrize("loads", [False, True], ids=["while it starts", "while it loads"])
+async def test_a_worker_stopped_before_it_is_ready_is_reported(own_folder: Path, loads: bool) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(client.load())
+        waiting = asyncio.create_task(client.request(fill()) if loads else client.load())
+        await until(lambda: not loads or client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
         stopped = time.monotonic()
@@ -43,20 +45,6 @@ async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) ->
         assert failure.value.pid == pid
         said = rf"The worker \(process {pid}\) does not answer.*kill -CONT {pid}.*kill -9 {pid}.*{client.paths.log}"
         assert re.search(said, str(failure.value))
-
-
-async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(client.request(fill()))
-        await until(lambda: client.state is ClientState.LOADING)
-        pid = await started(client)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            async with asyncio.timeout(BOUND_S):
-                with pytest.raises(WorkerUnresponsiveError, match=f"process {pid}"):
-                    await waiting
-        finally:
-            kill(pid)
 
 
 async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder: Path) -> None:

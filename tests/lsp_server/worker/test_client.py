@@ -99,7 +99,7 @@ async def test_an_unusable_runtime_folder_is_named(
     async with WorkerClient(options, name="tests") as client:
         with pytest.raises(WorkerError, match=str(folder)) as failed:
             await client.request(fill())
-    assert "; " in str(failed.value), "and what to do"
+    assert ("chmod 700" if what == "folder" else "; ") in str(failed.value), "and what to do"
     commands = [("fill", "-"), ("doctor",), ("worker", "--background")]
     commands = [(*command, "--model", "embedded") for command in commands]
     if not what.startswith("starting"):
@@ -284,10 +284,3 @@ async def test_worker_of_another_release_is_named_at_once(own_folder: Path, word
         with pytest.raises(WorkerError, match="does not answer as a worker of this release; end it"):
             await client.request(fill())
     lock.release()
-
-
-async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:
-    own_folder.chmod(0o755)
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        with pytest.raises(WorkerError, match="chmod 700"):
-            await client.request(fill())

@@ -72,10 +72,12 @@ def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
     assert running["memory_bytes"] > 0
 
 
-def test_status_starts_nothing(private: Path) -> None:
+def test_status_and_stopping_start_nothing(private: Path) -> None:
     result = infill_ls("status", folder=private)
     assert result.returncode == 3
     assert "No worker is running" in result.stdout
+    result = infill_ls("worker", "--stop", folder=private)
+    assert (result.returncode, result.stdout) == (0, "no such worker is running\n")
     assert list(private.iterdir()) == []
 
 
@@ -146,11 +148,6 @@ def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
     assert idle.startswith("infill-ls worker: environment variable INFILL_LS_IDLE_SECONDS: idleSeconds: Expected float")
     assert "INFILL_LS_MODL: unknown setting 'MODL' (did you mean 'model'?)" in model
     assert given.startswith("infill-ls worker: command line: model: ")
-
-
-def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
-    result = infill_ls("worker", "--stop", folder=private)
-    assert (result.returncode, result.stdout) == (0, "no such worker is running\n")
 
 
 def test_hostile_checkpoint_is_named(private: Path) -> None:

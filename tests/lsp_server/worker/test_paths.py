@@ -176,6 +176,7 @@ def test_what_means_nothing_to_a_model_makes_no_other_worker() -> None:
         ),
         *((URL, {**URL, name: value}) for name, value in (("server_model", "gemma"), ("server_tokenizer", "o/n"))),
         *((URL, {**URL, name: value}) for name, value in (("plain_http", True), ("sends_token", False))),
+        (URL, {**URL, "partner": "auto"}),
     ],
 )
 def test_another_model_device_type_or_server_is_another_worker(one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -99,15 +99,6 @@ def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
     assert PLAIN.find_stop(b"x = 1\n\ndef main():\n", b"\n") is None
 
 
-def test_a_text_ends_where_its_block_does() -> None:
-    one = replace(PLAIN, forced=b"    ", healed_bytes=4, ending=Ending("    "))
-    text = "    x = 1\n    y = 2\nz = 3\n"
-    end = one.find_stop(text.encode(), b"\n")
-    assert text[:end] == "    x = 1\n    y = 2"
-    for inside in ("    f(\n)\n", "    x = 1\n# y\n", '    """a\nb\n', "    x = 1\n\n", "x = 1\n        y\n"):
-        assert one.find_stop(inside.encode(), b"\n") is None
-
-
 @pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
 def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
     """A model answers a file of tabs in spaces, too, and the reverse."""

@@ -121,6 +121,15 @@ def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     assert drops[postprocess.DropReason.NEW_HOLE] == 2
 
 
+def test_what_the_user_typed_is_never_taken_away() -> None:
+    text = "value = 1\nother = ???\nvalue"
+    snapshot = Document("file:///a.py", "python", 1, text).snapshot()
+    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text))]
+    typed, left = Candidate("r", ("2", "value")), Candidate("r", ("???", "value"), unfilled=(0,))
+    assert [each.texts for each in postprocess.postprocess_all(snapshot, spans, [typed])[0]] == [("2", "value")]
+    assert postprocess.postprocess_all(snapshot, spans, [left])[0] == []
+
+
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     assert at_marker("x = f(???, b)\n", "a, b)") == "a"
 
