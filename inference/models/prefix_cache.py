@@ -21,8 +21,13 @@ class CacheEntry(Protocol):
     """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
 
     ids: list[int]
+    kept_from: int | None
+    """Rows from this one on are not quite what reading their tokens would give; None: all are."""
 
     def size_bytes(self) -> int: ...
+
+    def truncate(self, length: int, /) -> None:
+        """Drops the tokens from `length` on."""
 
     def copied(self, length: int, capacity: int, /) -> Self:
         """The first `length` tokens in memory of their own, if it can with room for `capacity`."""
@@ -77,9 +82,14 @@ class PrefixCache(Generic[_Entry]):
     def readers(self) -> int:
         return sum(len(slot.readers) for slot in self._slots)
 
-    def cached_tokens(self, ids: Sequence[int]) -> int:
-        """How many of the first `ids` an entry has."""
-        return max((common_start(slot.entry.ids, ids) for slot in self._slots), default=0)
+    def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
+        """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+        return max((_common(slot.entry, ids, exact) for slot in self._slots), default=0)
+
+    @property
+    def latest(self) -> list[_Entry]:
+        """The entries of requests, the most recently used first."""
+        return [slot.entry for slot in reversed(self._slots) if not slot.is_ahead]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
         """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
@@ -94,9 +104,11 @@ class PrefixCache(Generic[_Entry]):
         would cut them.
         """
         best = max(
-            self._slots, key=lambda slot: (common_start(slot.entry.ids, ids), slot.is_ahead == ahead), default=None
+            self._slots,
+            key=lambda slot: (_common(slot.entry, ids, ahead), slot.entry.kept_from is None, slot.is_ahead == ahead),
+            default=None,
         )
-        common = 0 if best is None else common_start(best.entry.ids, ids)
+        common = 0 if best is None else _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead
         if best is not None and best.is_ahead and not (ahead or best.is_hit) and _is_same(best.entry, common):
             best.is_hit = True
@@ -104,7 +116,7 @@ class PrefixCache(Generic[_Entry]):
         if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
             slot = best
             self._slots.remove(slot)
-            del slot.entry.ids[common:]
+            slot.entry.truncate(common)
         else:
             slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
             latest_ahead = next((other for other in reversed(self._slots) if other.is_ahead), None)
@@ -133,6 +145,12 @@ class PrefixCache(Generic[_Entry]):
 
     def _has_too_many(self, count: int) -> bool:
         return self._max_entries is not None and count > self._max_entries
+
+
+def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
+    """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+    common = common_start(entry.ids, ids)
+    return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
 
 
 def _is_same(entry: CacheEntry, common: int) -> bool:

@@ -11,6 +11,7 @@ from inference.models import fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
 from inference.models.fim.context import PromptHandle, prompt_cache
+from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
 from inference.models.llama.linear import Int8DynamicLinear
@@ -63,6 +64,9 @@ class LlamaFimAdapter(FimAdapter):
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
+        self._suffixes: SuffixKeeper | None = None
+        if tokens and tokens.suffix in special and not tokens.is_suffix_first:
+            self._suffixes = SuffixKeeper(network, special[tokens.suffix], lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[list[int]] = []
         self._needed_next: list[int] = []
@@ -77,10 +81,11 @@ class LlamaFimAdapter(FimAdapter):
         )
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> PromptHandle:
-        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed)
+        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, keeper=self._suffixes)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        return self.prefixes.cached_tokens(ids)
+        kept_tokens = self._suffixes.count(self.prefixes, ids) if self._suffixes else 0
+        return self.prefixes.cached_tokens(ids) + kept_tokens
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)
@@ -95,15 +100,19 @@ class LlamaFimAdapter(FimAdapter):
 
     @property
     def prefills_next(self) -> bool:
-        return any(self.cached_tokens(ids) < len(ids) for ids in self._ahead)
+        return bool(self._unread())
+
+    def _unread(self) -> list[list[int]]:
+        """What to read ahead; then what was written last, if a suffix was kept for it."""
+        latest = self.prefixes.latest[:1]
+        afresh = [list(entry.ids) for entry in latest if entry.kept_from is not None]
+        return [ids for ids in (*self._ahead, *afresh) if self.prefixes.cached_tokens(ids, exact=True) < len(ids)]
 
     def run_idle_task(self) -> bool:
-        unread, self._ahead = self._ahead, []  # if it fails, it is not tried again
-        while unread and self.cached_tokens(unread[0]) == len(unread[0]):
-            unread.pop(0)
+        unread, self._ahead = self._unread(), []  # if it fails, it is not tried again
         if unread:
             piece_tokens = _NEXT_PIECE_TOKENS if unread[0] is self._needed_next else _LATER_PIECE_TOKENS
-            chunk = unread[0][: self.cached_tokens(unread[0]) + piece_tokens]
+            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + piece_tokens]
             with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread
