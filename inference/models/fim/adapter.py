@@ -14,6 +14,7 @@ from inference.models.fim.context import PromptHandle, prompt_cache
 from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
+from inference.models.llama import precision
 from inference.models.llama.linear import Int8DynamicLinear
 from inference.models.llama.network import LlamaNetwork
 
@@ -29,6 +30,8 @@ a request that comes meanwhile waits for that long.
 """
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
+_SAVED_PASSES = 100
+"""After so many, their times are saved for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
 _NO_FILLS = (
@@ -71,6 +74,7 @@ class LlamaFimAdapter(FimAdapter):
         self._ahead: list[list[int]] = []
         self._needed_next: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
+        self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
             vocabulary_size=network.config.vocab_size,
@@ -115,6 +119,9 @@ class LlamaFimAdapter(FimAdapter):
             chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + piece_tokens]
             with closing(PromptHandle(self.network, self.prefixes, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
+        elif self._unsaved_passes >= _SAVED_PASSES and self.token_ms and self.prompt_token_ms:
+            precision.save_passes(self.name, precision.PassTimes(self.token_ms, self.prompt_token_ms))
+            self._unsaved_passes = 0
         self._ahead = unread
         return self.prefills_next
 
@@ -145,6 +152,7 @@ class LlamaFimAdapter(FimAdapter):
 
     def _passed(self, rows: int, seconds: float) -> None:
         ms = 1000 * seconds
+        self._unsaved_passes += 1
         if rows <= _FEW_ROWS:
             self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
         elif rows >= _MANY_ROWS:

@@ -63,13 +63,12 @@ class PromptHandle(FimPrefixHandle):
         cache = self._open
         while (done := len(cache.ids)) < end:
             kept = self._kept
-            if kept and done == kept.start:
-                cache.append_kept(self._ids[done : kept.end], kept.rows, kept.drift_lines)
-                self._kept = None
-                continue
             chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
-            yield end - len(cache.ids)
+            if kept and len(cache.ids) == kept.start:
+                cache.append_kept(self._ids[kept.start : kept.end], kept.rows, kept.drift_lines)
+                kept = self._kept = None
+            yield end - len(cache.ids) - (kept.rows.shape[-2] if kept else 0)
 
     def _read_all(self) -> int:
         """Prefills all but the last token and returns how many tokens that was."""

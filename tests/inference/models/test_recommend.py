@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,10 +17,10 @@ import pytest
 
 from inference import install_hints
 from inference.models import catalogue, devices
-from inference.models.catalogue import EMBEDDED, ENTRIES
+from inference.models.catalogue import EMBEDDED, ENTRIES, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
-from inference.models.llama.precision import PredictedTimes
+from inference.models.llama.precision import PassTimes, PredictedTimes
 from inference.models.recommend import (
     Machine,
     Verdict,
@@ -47,11 +47,14 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
-def at(ns: float) -> partial[PredictedTimes]:
-    """A processor that takes so long for a weight in each of 12 passes, and an eighth of it in 256 rows of a prompt."""
-    return partial(
-        lambda weights, _: PredictedTimes(*(each * weights * ns / 1e9 for each in (12 + 256 / 8, 12, 60 + 2000 / 8)))
-    )
+def at(ns: float) -> Callable[[CatalogueEntry], PredictedTimes]:
+    """A processor that takes so long for a weight in each pass, and an eighth of it for a prompt's token."""
+
+    def predict(entry: CatalogueEntry) -> PredictedTimes:
+        pass_ms = entry.read_weights * ns / 1e6
+        return PredictedTimes.from_passes(PassTimes(pass_ms, pass_ms / 8))
+
+    return predict
 
 
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16, times=at(0.03)), machine("cpu", 16, free=0.6, times=at(0.03))
