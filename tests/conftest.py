@@ -7,6 +7,9 @@ from hypothesis import settings
 # Threads that wait sleep, because tests and workers share few cores. Read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Fills must not depend on what was asked before; the tests of kept suffixes keep them.
+os.environ.setdefault("INFILL_LS_KEEP_SUFFIX", "0")
+
 # Servers and workers start hundreds of times; without bytecode files each compiles all our modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

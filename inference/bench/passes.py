@@ -1,13 +1,16 @@
 """How fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
-Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that --peer names with the
-same file, and asks all in turns, line by line, with the servers that --url names, such as `infill-ls serve --http`. Its
-last line of output is one JSON object; compare ratios, not machines.
+Fills each line cold, then as the next keystroke finds it, then a new line below it; and our engine once more as if the
+worker had read ahead while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with
+flags) with the same file, and asks all in turns, line by line, with the servers that --url names, such as
+`infill-ls serve --http`. Its last line of output is one JSON object; compare ratios, not machines.
 """
 
 import argparse
+import shlex
+import statistics
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,13 +21,16 @@ from typing import Any
 
 import psutil
 import torch
+from msgspec.structs import replace
 
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.models import catalogue, devices, registry
 from inference.models.family import FimAdapter
+from inference.models.llama import precision
 from inference.serving.startup import release_memory
 
 _TYPED = 2
@@ -34,6 +40,7 @@ _REPEATS = 5
 _BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
 _MIN_PROMPT_CHARS = 1000
+_CASES = ("cold", "next_key", "new_line")
 
 
 @dataclass(frozen=True)
@@ -58,23 +65,25 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     release_memory()
     load = {"load_s": time.perf_counter() - began, "memory_mb": _memory_mb()}
     tasks = tasks[:: max(1, len(tasks) // args.limit)][: args.limit]
+    file = str(registry.open_checkpoint(args.model).source)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         peers = []
-        for index, program in enumerate(args.peer):
-            peers.append(llama_server([program], args.model, folder / f"{index}.log", torch.get_num_threads()))
+        for index, command in enumerate(args.peer):
+            log = folder / f"{index}.log"
+            peers.append(llama_server(shlex.split(command), file, log, torch.get_num_threads()))
             stack.callback(peers[-1].stop)
         loads_s = [peer.wait() for peer in peers]
         urls = [*(peer.url for peer in peers), *args.url]
         fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
         ours, *theirs = _fill_all(tasks, fillers)
         peers_info = [
-            {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
-            for peer, load_s in zip(peers, loads_s, strict=True)
+            {"command": command, "system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+            for command, peer, load_s in zip(args.peer, peers, loads_s, strict=True)
         ]
     peers_info += [{"url": url} for url in args.url]
     for figures in theirs:
-        figures.update({f"{what}_ratio": ours[f"{what}_s"] / figures[f"{what}_s"] for what in ("cold", "next_key")})
+        figures.update({f"{case}_ratio": ours[f"{case}_s"] / figures[f"{case}_s"] for case in _CASES})
     family = engine.loaded.fim
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
@@ -82,7 +91,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return load | {
         "system_info": f"{threads}: {machine} | {engine.dtype}",
         "lines": len(tasks),
-        "ours": ours | {"memory_mb": _memory_mb()},
+        "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
+        "predicted": _predicted(args.model, family.device),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": _bandwidth_gb_s(family.device),
@@ -90,20 +100,53 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _predicted(model: str, device: torch.device) -> dict[str, float]:
+    """What `infill-ls models` predicts, in seconds a line; nothing for a model it does not list or on a GPU."""
+    entry = catalogue.find_entry(model)
+    if entry is None or device.type != "cpu":
+        return {}
+    times = precision.predict_times(entry.read_weights, entry.packed, devices.reads_bytes_per_s())
+    return {"cold_s": times.new_place_s, "new_line_s": times.new_line_s, "next_key_s": times.next_key_s}
+
+
 def _fill_all(
     tasks: Sequence[InfillingTask], fillers: Sequence[Callable[[InfillingTask, int], FillTiming]]
 ) -> list[dict[str, float]]:
-    """Fills each line by each filler, cold and once some of it is typed; the seconds, and the cold tokens a second."""
-    timings = defaultdict[tuple[int, int], list[FillTiming]](list)
+    """Fills each line by each filler, cold, once some of it is typed, and a line below it; the mean seconds of each
+    case, and the cold tokens a second.
+    """
+    timings = defaultdict[tuple[int, str], list[FillTiming]](list)
     for task in tasks:
+        cases = {"cold": (task, 0), "next_key": (task, _TYPED), "new_line": (_line_below(task), 0)}
         for index, fill in enumerate(fillers):
-            for typed in (0, _TYPED):
-                timings[index, typed].append(fill(task, typed))
-    seconds = {key: sum(timing.seconds for timing in times) for key, times in timings.items()}
+            for case in _CASES:
+                timings[index, case].append(fill(*cases[case]))
     return [
-        {"cold_s": seconds[index, 0], "next_key_s": seconds[index, _TYPED], **_speeds(timings[index, 0])}
+        {f"{case}_s": statistics.mean(timing.seconds for timing in timings[index, case]) for case in _CASES}
+        | _speeds(timings[index, "cold"])
         for index in range(len(fillers))
     ]
+
+
+def _line_below(task: InfillingTask) -> InfillingTask:
+    """The task once its line is filled and a new one begun below it, at the same indentation."""
+    line = task.prefix.rpartition("\n")[2] + task.solution
+    indent = line[: len(line) - len(line.lstrip())]
+    return replace(
+        task, prompt=f"{task.prefix}{task.solution}\n{indent}", suffix=task.suffix_text, canonical_solution=""
+    )
+
+
+def _rested_s(engine: Engine, tasks: Sequence[InfillingTask]) -> float:
+    """The mean seconds of a line whose prompt was read ahead; the text is unlike any that was asked before."""
+    timings = []
+    for task in tasks:
+        moved = replace(task, prompt=f"\n{task.prompt}")
+        deque(engine.infill(replace(_request(moved, 0), prefill_only=True)), maxlen=0)
+        while engine.run_idle_task():
+            pass
+        timings.append(_by_engine(engine, moved, 0).seconds)
+    return statistics.mean(timings)
 
 
 def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
@@ -115,17 +158,18 @@ def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
     }
 
 
+def _request(task: InfillingTask, typed: int) -> InfillRequest:
+    hole = Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS)
+    parts = Text(task.prefix + task.solution[:typed]), hole, Text(task.suffix_text)
+    return InfillRequest("passes", parts, seed=1, drafts=True)
+
+
 def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
     """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
-    parts = (
-        Text(task.prefix + task.solution[:typed]),
-        Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS),
-        Text(task.suffix_text),
-    )
     began = time.perf_counter()
     output_tokens = 0
     prompt_s = 0.0
-    for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
+    for event in engine.infill(_request(task, typed)):
         if isinstance(event, Draft):
             prompt_s = prompt_s or time.perf_counter() - began
         elif isinstance(event, Candidate):
@@ -183,6 +227,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
     parser.add_argument(
-        "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
+        "--peer",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a llama-server to compare with, perhaps with flags, such as --cache-reuse 256; repeat for more",
     )
     parser.add_argument("--url", action="append", default=[], help="a running server with llama.cpp's /infill")

@@ -104,7 +104,9 @@ class Typist:
         self._line += _HEIGHT + 1
         self._lines += 1
         if self._line >= self._lines:
-            raise BenchError("the file is too short for so many keystrokes: ask for more --lines, or fewer --keystrokes")
+            raise BenchError(
+                "the file is too short for so many keystrokes: ask for more --lines, or fewer --keystrokes"
+            )
         self._editor.type(self._line, 0, f"{_TYPED_BEFORE.rstrip()}\n")
         self._column = len(_TYPED_BEFORE) - 1
         self._key(" ")

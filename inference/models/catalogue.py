@@ -83,6 +83,11 @@ class CatalogueEntry:
             return self.file.bytes_
         return self.parameters * self.stored_bits / 8 if self.repo else 0.0
 
+    @property
+    def read_weights(self) -> float:
+        """How many weights a pass reads: those of the layers, and about half of the two embeddings'."""
+        return (self.packed + self.parameters) / 2
+
     def weight_bytes(self, dtype: str) -> float:
         """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
         if self.family == "mlx":

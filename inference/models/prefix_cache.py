@@ -25,8 +25,13 @@ class CacheEntry(Protocol):
     """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
 
     ids: list[int]
+    kept_from: int | None
+    """Rows from this one on are not quite what reading their tokens would give; None: all are."""
 
     def size_bytes(self) -> int: ...
+
+    def truncate(self, length: int, /) -> None:
+        """Drops the tokens from `length` on."""
 
     def copied(self, length: int, capacity: int, /) -> Self:
         """The first `length` tokens in memory of their own, if it can with room for `capacity`."""
@@ -81,9 +86,14 @@ class PrefixCache(Generic[_Entry]):
     def readers(self) -> int:
         return sum(len(slot.readers) for slot in self._slots)
 
-    def cached_tokens(self, ids: Sequence[int]) -> int:
-        """How many of the first `ids` an entry has."""
-        return max((common_start(slot.entry.ids, ids) for slot in self._slots), default=0)
+    def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
+        """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+        return max((_common(slot.entry, ids, exact) for slot in self._slots), default=0)
+
+    @property
+    def latest(self) -> list[_Entry]:
+        """The entries of requests, the most recently used first."""
+        return [slot.entry for slot in reversed(self._slots) if not slot.is_ahead]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
         """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
@@ -98,9 +108,11 @@ class PrefixCache(Generic[_Entry]):
         would cut them.
         """
         best = max(
-            self._slots, key=lambda slot: (common_start(slot.entry.ids, ids), slot.is_ahead == ahead), default=None
+            self._slots,
+            key=lambda slot: (_common(slot.entry, ids, ahead), slot.entry.kept_from is None, slot.is_ahead == ahead),
+            default=None,
         )
-        common = 0 if best is None else common_start(best.entry.ids, ids)
+        common = 0 if best is None else _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead
         if best is not None and best.is_ahead and not (ahead or best.is_hit) and _is_same(best.entry, common):
             best.is_hit = True
@@ -108,7 +120,7 @@ class PrefixCache(Generic[_Entry]):
         if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
             slot = best
             self._slots.remove(slot)
-            del slot.entry.ids[common:]
+            slot.entry.truncate(common)
         else:
             slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
             latest_ahead = next((other for other in reversed(self._slots) if other.is_ahead), None)
@@ -134,6 +146,12 @@ class PrefixCache(Generic[_Entry]):
         idle = [slot for slot in self._slots if not slot.readers and not slot.is_ahead]
         while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
             self._slots.remove(idle.pop(0))
+
+
+def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
+    """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+    common = common_start(entry.ids, ids)
+    return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
 
 
 def _is_same(entry: CacheEntry, common: int) -> bool:
@@ -166,14 +184,19 @@ class PrefillingAdapter(ModelAdapter):
 
     @property
     def prefills_next(self) -> bool:
-        return any(self.prefixes.cached_tokens(ids) < len(ids) for ids in self._ahead)
+        return bool(self._unread())
+
+    def _unread(self) -> list[list[int]]:
+        """What to read ahead; then what was written last, if part of it was kept from another place."""
+        kept = [entry.ids[:] for entry in self.prefixes.latest[:1] if entry.kept_from is not None]
+        return [ids for ids in (*self._ahead, *kept) if self.prefixes.cached_tokens(ids, exact=True) < len(ids)]
 
     def run_idle_task(self) -> bool:
-        unread = [ids for ids in self._ahead if self.prefixes.cached_tokens(ids) < len(ids)]
+        unread = self._unread()
         self._ahead = ()  # if it fails, it is not tried again
         if unread:
             piece_tokens = self.ahead_piece_tokens[unread[0] is not self._needed_next]
-            chunk = unread[0][: self.prefixes.cached_tokens(unread[0]) + piece_tokens]
+            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + piece_tokens]
             with closing(self.open_prefix(chunk, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread

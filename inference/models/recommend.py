@@ -13,7 +13,7 @@ import psutil
 import torch
 
 from inference import install_hints
-from inference.models import catalogue, devices, model_store
+from inference.models import catalogue, devices, machine_cache, model_store
 from inference.models.catalogue import EMBEDDED, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.llama import precision
@@ -22,8 +22,10 @@ from inference.models.mlx import machine as mlx_machine
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
 _SMALL_PARAMETERS = 1e9
-_NEW_PLACE_S, _NEXT_KEY_S = 1.0, 0.3
-"""Ghost text may take this long at a new place, and after the next key: a model that takes longer is slow."""
+_NEW_LINE_S, _NEXT_KEY_S = 1.0, 0.3
+"""Ghost text may take this long on a new line, and after the next key: a model that takes longer is slow."""
+_STEADY = 1.25
+"""What `auto` chose last may take this many times as long: measurements are noisy, and a change of models is slow."""
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
 _USABLE_OF_GPU, _USABLE = 0.9, 0.75
@@ -57,8 +59,10 @@ class Machine:
     four_bit: bool
     apple: bool = False
     mlx: bool = False
-    times: Callable[[float, float], precision.PredictedTimes] | None = None
-    """Predicts how long a processor takes with so many weights, and so many of them in the layers."""
+    times: Callable[[CatalogueEntry], precision.PredictedTimes] | None = None
+    """Predicts how long a processor takes."""
+    auto: str = ""
+    """What `auto` chose here last."""
 
     @property
     def usable_bytes(self) -> float:
@@ -96,10 +100,16 @@ def examine_machine(device: str | None) -> Machine:
         devices.has_bitsandbytes(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
-        partial(precision.predict_times, reads_bytes_per_s=devices.reads_bytes_per_s())
-        if chosen.type == "cpu"
-        else None,
+        partial(_predict, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,
+        machine_cache.read("auto", str).get("fill", ""),
     )
+
+
+def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.PredictedTimes:
+    """By the model's own passes, if it has run here."""
+    if passes := precision.measured_passes(entry.name):
+        return precision.PredictedTimes.from_passes(passes)
+    return precision.predict_times(entry.read_weights, entry.packed, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
@@ -119,19 +129,21 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     words = f"runs here in {dtype}"
     time = None
     if entry.family == "fim" and machine.times:
-        time = machine.times((entry.packed + entry.parameters) / 2, entry.packed)  # some rows of the embedding are read
+        time = machine.times(entry)
     if entry.edits and time is not None:
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
             return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
         return MachineFit(Verdict.RUNS, dtype, needs, words)
-    fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
+    slack = _STEADY if entry.name == machine.auto else 1.0
+    fast = time is not None and time.new_line_s <= _NEW_LINE_S * slack and time.next_key_s <= _NEXT_KEY_S * slack
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
     if package := _package(entry, dtype, machine):
         return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.command_line(package)}")
     if time is not None:
-        words += f", ghost text in about {time.new_place_s:.1f} s"
+        words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
+        words += f" and {time.next_key_s:.1f} after a key"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
             return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with")
     room = needs[dtype] - machine.free_bytes
@@ -186,6 +198,7 @@ def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoCh
     pulled = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pull_problem(entry))]
     choice = choose_fill_model(pulled, examine_machine(device))
+    machine_cache.save("auto", {"fill": choice.model})
     return choice._replace(why="; ".join([*([choice.why] if pulled or not troubles else []), *troubles]))
 
 

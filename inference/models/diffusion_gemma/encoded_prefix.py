@@ -24,6 +24,10 @@ class EncodedTokens:
     layers: list[LayerView]
     rows: ArrayRows
     ids: list[int] = field(default_factory=list)
+    kept_from: int | None = None
+
+    def truncate(self, length: int) -> None:
+        del self.ids[length:]
 
     def size_bytes(self) -> int:
         return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in self.layers)

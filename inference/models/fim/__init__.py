@@ -14,7 +14,7 @@ from inference.models.llama.config import checked_config
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
-from one line to the next; the suffix comes after it in the prompt and is read again.
+from one line to the next; the suffix comes after it in the prompt, and its start is read again.
 """
 
 _MIN_CONTEXT_TOKENS = 128

@@ -9,8 +9,10 @@ from inference.models import fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
 from inference.models.fim.context import PromptHandle, prompt_cache
+from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
+from inference.models.llama import precision
 from inference.models.llama.linear import Int8DynamicLinear
 from inference.models.llama.network import LlamaNetwork
 from inference.models.prefix_cache import PrefillingAdapter
@@ -23,6 +25,8 @@ _CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
+_SAVED_PASSES = 100
+"""After so many, their times are saved for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
 _NO_FILLS = (
@@ -60,8 +64,13 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
+        self._suffixes: SuffixKeeper | None = None
+        if tokens and tokens.suffix in special and not tokens.is_suffix_first:
+            suffix_id = special[tokens.suffix]
+            self._suffixes = SuffixKeeper(network, suffix_id, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self.token_ms = self.prompt_token_ms = 0.0
+        self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
             vocabulary_size=network.config.vocab_size,
@@ -72,13 +81,22 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         )
 
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PromptHandle:
-        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, ahead=ahead)
+        keeper = None if ahead else self._suffixes
+        return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, keeper=keeper, ahead=ahead)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        return self.prefixes.cached_tokens(ids)
+        kept_tokens = self._suffixes.count(self.prefixes, ids) if self._suffixes else 0
+        return self.prefixes.cached_tokens(ids) + kept_tokens
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)
+
+    def run_idle_task(self) -> bool:
+        is_busy = super().run_idle_task()
+        if not is_busy and self._unsaved_passes >= _SAVED_PASSES and self.token_ms and self.prompt_token_ms:
+            precision.save_passes(self.name, precision.PassTimes(self.token_ms, self.prompt_token_ms))
+            self._unsaved_passes = 0
+        return is_busy
 
     def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
         file = ((True, self._tokens.file), (False, f"{name}\n")) if name and self._tokens.file else ()
@@ -107,6 +125,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
 
     def _passed(self, rows: int, seconds: float) -> None:
         ms = 1000 * seconds
+        self._unsaved_passes += 1
         if rows <= _FEW_ROWS:
             self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
         elif rows >= _MANY_ROWS:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import FimPrefixHandle
+from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.llama.network import KvCache, LlamaNetwork
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
@@ -37,6 +38,7 @@ class PromptHandle(FimPrefixHandle):
         ids: Sequence[int],
         on_pass: OnPass,
         *,
+        keeper: SuffixKeeper | None = None,
         ahead: bool = False,
     ) -> None:
         """`ahead`: nothing will be written behind it, so all of it is read."""
@@ -44,11 +46,13 @@ class PromptHandle(FimPrefixHandle):
         self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
+        self._kept = keeper.find(cache, self._ids[:-1]) if keeper else None
         self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids if ahead else ids[:-1], ahead=ahead)
         self._cached.entry.reserve(len(ids))
         self.reused_tokens = self._cached.length
-        unread = len(self._ids) - 1 - self.reused_tokens
+        unread = len(self._ids) - 1 - (self._kept.end if self._kept else self.reused_tokens)
         self._prefill_end = len(ids) if ahead else len(ids) - 1 - min(unread, (unread - 1) % CHUNK_TOKENS + 1)
+        self.reused_tokens += self._kept.rows.shape[-2] if self._kept else 0
         self._is_continued = False
 
     def prefill(self) -> Iterator[int]:
@@ -58,9 +62,13 @@ class PromptHandle(FimPrefixHandle):
     def _read(self, end: int) -> Iterator[int]:
         cache = self._open
         while (done := len(cache.ids)) < end:
-            chunk = self._ids[done : min(end, done + CHUNK_TOKENS)]
+            kept = self._kept
+            chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
-            yield end - len(cache.ids)
+            if kept and len(cache.ids) == kept.start:
+                cache.append_kept(self._ids[kept.start : kept.end], kept.rows, kept.drift_lines)
+                kept = self._kept = None
+            yield end - len(cache.ids) - (kept.rows.shape[-2] if kept else 0)
 
     def _read_all(self) -> int:
         """Prefills all but the last token and returns how many tokens that was."""

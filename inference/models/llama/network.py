@@ -44,11 +44,14 @@ class FastLayer:
 class KvCache:
     """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D): a `CacheEntry`.
 
-    One context at a time reads and extends it.
+    One context at a time reads and extends it. The rows from `kept_from` on were moved here from another prompt, by
+    `drift_lines` since they were read, or are behind such rows; None: all were read here.
     """
 
     keys_values: Tensor
     ids: list[int] = field(default_factory=list)
+    kept_from: int | None = None
+    drift_lines: int = 0
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
@@ -59,12 +62,25 @@ class KvCache:
         both[1, :, :, begin:end] = values.transpose(1, 2)
         return both[0, :, :, :end], both[1, :, :, :end]
 
+    def append_kept(self, ids: Sequence[int], rows: Tensor, drift_lines: int) -> None:
+        """Appends tokens with their rows (L, 2, 1, G, n, D), which were moved here."""
+        self.reserve(len(self.ids) + len(ids))
+        self.keys_values[..., len(self.ids) : len(self.ids) + len(ids), :] = rows
+        self.kept_from, self.drift_lines = len(self.ids), drift_lines
+        self.ids += ids
+
+    def truncate(self, length: int) -> None:
+        del self.ids[length:]
+        if self.kept_from is not None and length <= self.kept_from:
+            self.kept_from = None
+
     def reserve(self, capacity: int) -> None:
         if capacity > self.keys_values.shape[-2]:
             self.keys_values = self._grown(len(self.ids), capacity + SPARE_TOKENS)
 
     def copied(self, length: int, capacity: int) -> "KvCache":
-        return KvCache(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length])
+        kept_from = None if self.kept_from is None or length <= self.kept_from else self.kept_from
+        return KvCache(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length], kept_from, self.drift_lines)
 
     def size_bytes(self) -> int:
         return self.keys_values.nbytes
@@ -183,6 +199,11 @@ class LlamaNetwork:
         """Rotary factors e^(i · position · frequency) for positions (..., n): complex (..., n, 1, D / 2)."""
         angles = positions[..., None, None] * self._inv_freq
         return torch.polar(torch.ones_like(angles), angles)
+
+    @torch.inference_mode()
+    def shifted(self, keys: Tensor, by: int) -> Tensor:
+        """Cached keys (..., D) as they would be so many positions further on."""
+        return apply_rotary(keys.float(), self.rotary(torch.tensor([by], device=self.device))[0]).to(keys.dtype)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:

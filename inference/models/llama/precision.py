@@ -32,7 +32,11 @@ from inference.models.llama.linear import (
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS, _LINE_PASSES = 256, 12
-"""A line costs about this many new prompt rows, and this many passes of few rows."""
+"""What a format is chosen for: so many new prompt rows, and so many passes of few rows."""
+_NEW_PLACE, _NEW_LINE, _NEXT_KEY = (390, 6.0), (75, 7.0), (0, 2.5)
+"""How many prompt rows and passes of few rows a line took in `bench passes`, on average. Prompt lookup yields several
+tokens a pass, and after a key most of the line is known.
+"""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
 _SHAPE, _COPIES = (3072, 1024), 4
@@ -84,24 +88,46 @@ def formats_for_many_rows(device: torch.device, requested: str | None) -> list[s
     return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
 
 
+class PassTimes(msgspec.Struct, frozen=True):
+    """How long a model's passes took here: one that writes a token, and one token of a prompt."""
+
+    pass_ms: float
+    prompt_token_ms: float
+
+
 @dataclass(frozen=True)
 class PredictedTimes:
-    """How long ghost text takes at a new place, and after the next key, and an edit model's rewrite."""
+    """How long ghost text takes at a new place, on a new line and after the next key, and an edit model's rewrite."""
 
     new_place_s: float
+    new_line_s: float
     next_key_s: float
     rewrite_s: float
 
+    @classmethod
+    def from_passes(cls, times: PassTimes) -> "PredictedTimes":
+        cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY)
+        lines_s = [(tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases]
+        return cls(*lines_s, rewrite_s=edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
+
+
+def measured_passes(model: str) -> PassTimes | None:
+    """What a model's passes took when it last ran on this machine; None if it has not."""
+    return machine_cache.read("passes", PassTimes).get(f"{model}, {torch.get_num_threads()} threads")
+
+
+def save_passes(model: str, times: PassTimes) -> None:
+    saved = machine_cache.read("passes", PassTimes)
+    machine_cache.save("passes", saved | {f"{model}, {torch.get_num_threads()} threads": times})
+
 
 def predict_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> PredictedTimes:
-    """For a model of which a pass reads so many weights here, and a prompt those of the layers."""
+    """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
     benchmark, threads = kernel_times(), torch.get_num_threads()
     size = 1 if benchmark.formats[0] == EIGHT_BIT else DTYPES[benchmark.formats[0]].itemsize
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
-    line_s = _LINE_PASSES * pass_s
-    rewrite_s = edit_prompts.rewrite_s(1000 * pass_s, 1000 * row_s)
-    return PredictedTimes(_REST * (line_s + _PROMPT_ROWS * row_s), _REST * line_s, _REST * rewrite_s)
+    return PredictedTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
 
 
 @cache

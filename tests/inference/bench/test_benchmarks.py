@@ -114,7 +114,7 @@ WORDS = ("passes", DATA / "tuning.jsonl.gz", "--model", DATA / "fim")
 def test_reading_writing_and_passes_are_measured(measured: Measured) -> None:
     found = measured(*WORDS, "--limit", 2)
     assert found["lines"] == 2
-    assert all(found["ours"][key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "output_tokens_s"))
+    assert all(found["ours"][key] > 0 for key in ("cold_s", "new_line_s", "next_key_s", "rested_s", "output_tokens_s"))
     assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16", "64", "256"}
 
 
@@ -126,7 +126,7 @@ async def test_a_running_server_is_measured_likewise(runtime_folder: Path, measu
         await endpoint.stop()
     [server] = found["peers"]
     assert server["url"] == endpoint.url
-    assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "cold_ratio"))
+    assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "new_line_ratio", "cold_ratio"))
 
 
 @pytest.mark.parametrize(

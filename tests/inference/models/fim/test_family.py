@@ -14,7 +14,7 @@ from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.fim.context import CHUNK_TOKENS
+from inference.models.fim.context import CHUNK_TOKENS, prompt_cache
 from inference.models.llama import precision, weights
 from tests.inference.models.fim.checkpoints import (
     FIM,
@@ -264,5 +264,18 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
     small, large = precision.predict_times(5e8, 4e8, 20e9), precision.predict_times(15e8, 13e8, 20e9)
-    assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
-    assert precision.predict_times(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
+    assert 0 < small.next_key_s < small.new_line_s < small.new_place_s < large.new_place_s
+    assert precision.predict_times(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
+
+
+def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    family = loaded()
+    for _ in range(40):
+        greedy(family, family.fim_prompt("x = 1\n" * 80, "\n"), 3)
+        family.prefixes = prompt_cache(family.network)
+    while family.run_idle_task():
+        pass
+    saved = precision.measured_passes(family.name)
+    assert saved == precision.PassTimes(family.token_ms, family.prompt_token_ms)
+    assert precision.measured_passes("another") is None

@@ -1,0 +1,100 @@
+"""A suffix whose rows are kept when lines come or go before it: which tokens are read, and what becomes of the rows."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from inference.models.fim.adapter import LlamaFimAdapter
+from inference.models.fim.kept_suffix import KEEP_SUFFIX_VARIABLE
+from tests.inference.models.fim.checkpoints import loaded
+
+PREFIX = "def add(first, second):\n    total = first\n"
+SUFFIX = "".join(f"\n\ndef number_{index}(value):\n    return value + {index}\n" for index in range(16))
+
+
+@pytest.fixture
+def family(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlamaFimAdapter]:
+    monkeypatch.setenv(KEEP_SUFFIX_VARIABLE, "1")
+    family = loaded()
+    read(family, PREFIX, SUFFIX)
+    yield family
+
+
+def read(family: LlamaFimAdapter, prefix: str, suffix: str) -> tuple[int, torch.Tensor]:
+    """How many tokens of the prompt were read, and the logits behind it."""
+    ids = family.fim_prompt(prefix, suffix)
+    context = family.open_prefix(ids)
+    list(context.prefill())
+    logits = context.continuation(8).decode(torch.empty(1, 0, dtype=torch.long))
+    context.close()
+    return len(ids) - context.reused_tokens, logits
+
+
+def lines(count: int) -> str:
+    return "".join(f"    total += {index}\n" for index in range(count))
+
+
+def drop_lines(text: str, count: int) -> str:
+    return "".join(text.splitlines(keepends=True)[count:])
+
+
+@pytest.mark.parametrize("added", [1, 8])
+def test_only_new_text_and_the_start_of_the_suffix_are_read(family: LlamaFimAdapter, added: int) -> None:
+    new = len(family.fim_prompt(lines(added), ""))
+    count, _ = read(family, PREFIX + lines(added), SUFFIX)
+    assert count < new + 40 < len(family.fim_prompt("", SUFFIX)) / 2
+
+
+def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter) -> None:
+    """In the first layer they do not depend on the text before."""
+    read(family, PREFIX + lines(2), SUFFIX)
+    kept, fresh = family.prefixes.latest[0], loaded()
+    assert kept.kept_from is not None
+    assert kept.drift_lines == 2
+    fresh._suffixes = None
+    read(fresh, PREFIX + lines(2), SUFFIX)
+    exact = fresh.prefixes.latest[0]
+    assert exact.ids == kept.ids
+    length = len(kept.ids)
+    torch.testing.assert_close(
+        kept.keys_values[0, ..., :length, :], exact.keys_values[0, ..., :length, :], atol=1e-4, rtol=1e-3
+    )
+    assert not torch.equal(kept.keys_values[-1, ..., :length, :], exact.keys_values[-1, ..., :length, :])
+
+
+def test_the_rest_of_a_suffix_is_kept_when_the_cursor_moves_down(family: LlamaFimAdapter) -> None:
+    count, _ = read(family, PREFIX + SUFFIX[: SUFFIX.index("\n\ndef number_1(")], drop_lines(SUFFIX, 4))
+    assert count < len(family.fim_prompt("", SUFFIX)) / 2
+
+
+def test_rows_that_moved_far_are_read(family: LlamaFimAdapter) -> None:
+    whole = len(family.fim_prompt("", SUFFIX))
+    counts = [read(family, PREFIX + lines(3 * step), SUFFIX)[0] for step in range(1, 4)]
+    assert [count > whole for count in counts] == [False, False, True]
+    assert read(family, PREFIX + lines(12), SUFFIX)[0] < whole, "from those that were read"
+
+
+@pytest.mark.parametrize(("suffix", "variable"), [(SUFFIX[:120], "1"), (SUFFIX, "0")])
+def test_a_short_suffix_is_read_and_so_is_each_if_the_user_wants(
+    suffix: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEEP_SUFFIX_VARIABLE, variable)
+    family = loaded()
+    read(family, PREFIX, suffix)
+    count, _ = read(family, PREFIX + lines(1), suffix)
+    assert count > len(family.fim_prompt("", suffix)) - 4
+
+
+def test_it_is_read_afresh_when_idle(family: LlamaFimAdapter) -> None:
+    longer = PREFIX + lines(1)
+    read(family, longer, SUFFIX)
+    assert family.prefills_next
+    while family.run_idle_task():
+        pass
+    fresh = loaded()
+    fresh._suffixes = None
+    count, logits = read(family, longer, SUFFIX)
+    assert count == 1
+    torch.testing.assert_close(logits, read(fresh, longer, SUFFIX)[1])
+    assert not family.prefills_next
