@@ -12,7 +12,6 @@ import psutil
 import torch
 
 from inference import install_hints
-from inference.models import machine_cache
 from inference.models.family import ModelError
 
 FOUR_BIT = "4bit"
@@ -78,21 +77,14 @@ def has_fast_bfloat16() -> bool:
 
 @cache
 def reads_bytes_per_s() -> float:
-    """How fast this processor reads its memory: the best of three reads of 128 MB, which take 50 ms in all, and of the
-    earlier ones, because other programs may be reading now.
-    """
+    """How fast this processor reads its memory now: the best of three reads of 128 MB, which take 50 ms in all."""
     held = torch.ones(1 << 25)
     times = []
     for _ in range(3):
         began = time.perf_counter()
         held.sum()
         times.append(time.perf_counter() - began)
-    key = f"{torch.cpu.get_capabilities().get('cpu_name', '')}, {torch.get_num_threads()} threads"
-    measured = machine_cache.read("memory", float)
-    fastest = max(held.nbytes / min(times), measured.get(key, 0.0))
-    if fastest != measured.get(key):
-        machine_cache.save("memory", {**measured, key: fastest})
-    return fastest
+    return held.nbytes / min(times)
 
 
 def has_bitsandbytes() -> bool:

@@ -1,15 +1,14 @@
-"""The fill-in-the-middle tokens of each model family, as its makers published them.
+"""The fill-in-the-middle tokens of each model family, from fim_tokens.toml.
 
-Qwen2.5-Coder: its README and arXiv 2409.12186. StarCoder2: arXiv 2402.19173, section 5. CodeGemma:
-ai.google.dev/gemma/docs/codegemma/prompt-structure. DeepSeek-Coder: its README. Codestral: mistral-common's
-`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Seed-Coder: arXiv 2506.03524, suffix
-first. Mellum: its model card, suffix first. CodeLlama: `CodeLlamaTokenizer` of transformers. Code does not contain
-these texts, so a text that does is cut there: it would end the prompt.
+Code does not contain these texts, so a text that does is cut there: it would end the prompt.
 """
 
 import re
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from inference.messages import Snippet
 
@@ -72,60 +71,11 @@ class FimTokens:
         return name
 
 
-_BARS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
-_ANGLES = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
-
-TABLE = {
-    "qwen2.5-coder": FimTokens(
-        *_BARS,
-        stop_tokens=("<|endoftext|>", "<|fim_pad|>", "<|im_start|>", "<|im_end|>"),
-        repository="<|repo_name|>",
-        file="<|file_sep|>",
-    ),
-    "starcoder2": FimTokens(
-        *_ANGLES,
-        stop_tokens=("<|endoftext|>", "<fim_pad>"),
-        repository="<repo_name>",
-        file="<file_sep>",
-        names_file_inside=True,
-    ),
-    "codegemma": FimTokens(*_BARS, stop_tokens=("<|file_separator|>", "<start_of_turn>", "<end_of_turn>", "<eos>")),
-    "deepseek-coder": FimTokens(
-        "<｜fim▁begin｜>",
-        "<｜fim▁hole｜>",
-        "<｜fim▁end｜>",
-        stop_tokens=("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>"),
-    ),
-    "codestral": FimTokens("[PREFIX]", "[SUFFIX]", "", stop_tokens=("[MIDDLE]", "</s>"), is_suffix_first=True),
-    "seed-coder": FimTokens(
-        "<[fim-prefix]>",
-        "<[fim-suffix]>",
-        "<[fim-middle]>",
-        stop_tokens=("<[end▁of▁sentence]>", "<[begin▁of▁sentence]>", "<[PAD▁TOKEN]>", "<[SEP▁TOKEN]>"),
-        is_suffix_first=True,
-    ),
-    "mellum": FimTokens(
-        *_ANGLES, stop_tokens=("<|endoftext|>", "<fim_pad>", "<reponame>"), is_suffix_first=True, file="<filename>"
-    ),
-    "codellama": FimTokens("▁<PRE>", "▁<SUF>", "▁<MID>", stop_tokens=("▁<EOT>", "</s>", "<s>"), space=" "),
-    "granite": FimTokens(
-        *_ANGLES, stop_tokens=("<|endoftext|>", "<|end_of_text|>", "<fim_pad>", "<filename>", "<reponame>")
-    ),
-}
-_GRANITE_4 = FimTokens(*_BARS, stop_tokens=("<|end_of_text|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>"))
+_FILE: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("fim_tokens.toml").read_text("utf-8"))
+_NAMES = {kind: re.compile(fields.pop("name")) for kind, fields in _FILE.items() if "name" in fields}
+TABLE = {kind: FimTokens(**fields | {"stop_tokens": (*fields["stop_tokens"],)}) for kind, fields in _FILE.items()}
+_GRANITE_4 = TABLE.pop("granite-4")
 _IS_GRANITE_4 = re.compile(r"granite[-_. ]?[4-9](?![0-9]*b)", re.IGNORECASE)
-
-_NAMES = {
-    "qwen2.5-coder": re.compile(r"qwen(2[._]?5|3)[-_.]?coder"),
-    "starcoder2": re.compile(r"starcoder[-_.]?2"),
-    "codegemma": re.compile(r"codegemma(?!.*-it\b)"),
-    "deepseek-coder": re.compile(r"deepseek[-_.]?coder"),
-    "codestral": re.compile(r"codestral(?!.*mamba)"),
-    "seed-coder": re.compile(r"seed[-_.]?coder(?!.*(instruct|reasoning))"),
-    "mellum": re.compile(r"mellum"),
-    "codellama": re.compile(r"code[-_.]?llama(?!.*(34b|python))"),
-    "granite": re.compile(r"granite[-_. ]?([4-9](?![0-9]*b)|3[._]?3|.*code)"),
-}
 
 
 def kind_of(model: str) -> str | None:

@@ -305,7 +305,7 @@ class FimRun(RequestRun[FimEvent]):
             branch = self._begin(index, window)[0]
             ids = [*branch.prompt.ids, *branch.ids]
             if self._request.quick and not unread and not self._can_prefill(len(ids)):
-                self._family.prefill_when_idle(self._prompts.ids_to_prefill(self._parts, index))
+                self._family.prefill_when_idle(ids)
             cached_tokens = self._family.cached_tokens(ids)
             unread[window] = len(ids) - cached_tokens
             if largest is None and self._can_prefill(unread[window]):

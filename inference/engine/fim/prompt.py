@@ -154,20 +154,6 @@ class PromptBuilder:
             infill_config.max_prefix_tokens * MIN_WINDOW.prefix + infill_config.suffix_tokens * MIN_WINDOW.suffix
         )
 
-    def ids_to_prefill(self, parts: TextAndHoles, index: int) -> list[int]:
-        """The prompt of a later hole with the same start: holes elsewhere will begin with most of its tokens.
-
-        Where the suffix comes first, holes a little further on do, with the same suffix.
-        """
-        if self._family.is_suffix_first:
-            return list(self.build(parts, [""] * len(parts.holes), index).ids)
-        prefix = query.prepend_name_comment(self._request.name_comment, "".join(parts.texts[: index + 1]))
-        suffix = "".join(parts.texts[index + 1 :])
-        max_chars = self._model.infill_config.max_prefix_tokens * BYTES_PER_TOKEN
-        start = text_window.window_start(prefix, max_chars)
-        text = (prefix + parts.holes[index].starts_with + suffix)[start : start + max_chars]
-        return self._family.fim_prompt(self._file_text(_WINDOWS[0]) + text, "", self._name)
-
     def _fim_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
         typed_prefix = prefix + hole.starts_with
         base = _forced_offset(prefix, typed_prefix)

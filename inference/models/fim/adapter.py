@@ -67,7 +67,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self._suffixes: SuffixKeeper | None = None
         if tokens and tokens.suffix in special and not tokens.is_suffix_first:
             suffix_id = special[tokens.suffix]
-            self._suffixes = SuffixKeeper(network, suffix_id, lambda ids: tokenizer.decode(ids).count("\n"))
+            self._suffixes = SuffixKeeper(self.prefixes, suffix_id, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self.token_ms = self.prompt_token_ms = 0.0
         self._unsaved_passes = 0
@@ -85,8 +85,8 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, keeper=keeper, ahead=ahead)
 
     def cached_tokens(self, ids: Sequence[int]) -> int:
-        kept_tokens = self._suffixes.count(self.prefixes, ids) if self._suffixes else 0
-        return self.prefixes.cached_tokens(ids) + kept_tokens
+        kept = self._suffixes.find(ids) if self._suffixes else None
+        return self.prefixes.cached_tokens(ids) + (kept.count if kept else 0)
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)

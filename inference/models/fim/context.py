@@ -46,13 +46,14 @@ class PromptHandle(FimPrefixHandle):
         self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
-        self._kept = keeper.find(cache, self._ids[:-1]) if keeper else None
+        self._kept = keeper.find(self._ids[:-1]) if keeper else None
+        self._kept_rows = self._kept.rows(network) if self._kept else None
         self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids if ahead else ids[:-1], ahead=ahead)
         self._cached.entry.reserve(len(ids))
         self.reused_tokens = self._cached.length
         unread = len(self._ids) - 1 - (self._kept.end if self._kept else self.reused_tokens)
         self._prefill_end = len(ids) if ahead else len(ids) - 1 - min(unread, (unread - 1) % CHUNK_TOKENS + 1)
-        self.reused_tokens += self._kept.rows.shape[-2] if self._kept else 0
+        self.reused_tokens += self._kept.count if self._kept else 0
         self._is_continued = False
 
     def prefill(self) -> Iterator[int]:
@@ -62,13 +63,13 @@ class PromptHandle(FimPrefixHandle):
     def _read(self, end: int) -> Iterator[int]:
         cache = self._open
         while (done := len(cache.ids)) < end:
-            kept = self._kept
+            kept, rows = self._kept, self._kept_rows
             chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
-            if kept and len(cache.ids) == kept.start:
-                cache.append_kept(self._ids[kept.start : kept.end], kept.rows, kept.drift_lines)
-                kept = self._kept = None
-            yield end - len(cache.ids) - (kept.rows.shape[-2] if kept else 0)
+            if kept and rows is not None and len(cache.ids) == kept.start:
+                cache.append_kept(self._ids[kept.start : kept.end], rows, kept.drift_lines)
+                kept = self._kept = self._kept_rows = None
+            yield end - len(cache.ids) - (kept.count if kept else 0)
 
     def _read_all(self) -> int:
         """Prefills all but the last token and returns how many tokens that was."""

@@ -2,8 +2,7 @@
 
 In a prompt the suffix follows the prefix, so each new line would have all of it read again. Its keys are rotated to
 their new positions instead and its values kept; only its first tokens are read, which see the new text. The result is
-not quite that of reading: llama.cpp's `--cache-reuse` does the same, and attention to the first tokens makes up for
-most of it (StreamingLLM, arXiv 2309.17453, sees why).
+not quite that of reading. llama.cpp's `--cache-reuse` does the same.
 """
 
 import os
@@ -18,7 +17,7 @@ from inference.models.prefix_cache import PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
 """The environment variable that has every suffix read if it is 0: then no text depends on what was asked before."""
-MAX_DRIFT_LINES = 8
+_MAX_DRIFT_LINES = 8
 """Rows that would have moved further since they were read are read again."""
 _READ_TOKENS = 32
 """The suffix's first tokens, which are read."""
@@ -30,20 +29,10 @@ _ANCHOR_TOKENS = 8
 
 @dataclass(frozen=True)
 class KeptSuffix:
-    """Rows for the tokens of a prompt from `start` on, (L, 2, 1, G, n, D), which moved by so many lines in all."""
+    """`count` rows of `entry` from `old_start` on, for the tokens of a prompt from `start` on.
 
-    start: int
-    rows: Tensor
-    drift_lines: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.rows.shape[-2]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a suffix was found: `count` rows of `entry` from `old_start` on, for a prompt's tokens from `start` on."""
+    `drift_lines`: how far they will have moved since they were read.
+    """
 
     entry: KvCache
     old_start: int
@@ -51,50 +40,47 @@ class _Place:
     count: int
     drift_lines: int
 
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+    def rows(self, network: LlamaNetwork) -> Tensor:
+        """A copy with the keys of the new positions, (L, 2, 1, G, n, D)."""
+        rows = self.entry.keys_values[..., self.old_start : self.old_start + self.count, :].clone()
+        rows[:, 0] = network.shifted(rows[:, 0], self.start - self.old_start)
+        return rows
+
 
 class SuffixKeeper:
-    """Finds a prompt's suffix among the rows of other prompts of the same model."""
+    """Finds a prompt's suffix among the entries of a prefix cache."""
 
-    def __init__(self, network: LlamaNetwork, suffix_id: int, count_lines: Callable[[Sequence[int]], int]) -> None:
+    def __init__(
+        self, cache: PrefixCache[KvCache], suffix_id: int, count_lines: Callable[[Sequence[int]], int]
+    ) -> None:
         """`suffix_id` is the token before each suffix. Only for prompts in which the prefix comes first."""
-        self._network = network
+        self.cache = cache
+        self.is_on = os.environ.get(KEEP_SUFFIX_VARIABLE) != "0"
         self._suffix_id = suffix_id
         self._count_lines = count_lines
-        self.is_on = os.environ.get(KEEP_SUFFIX_VARIABLE) != "0"
 
-    def find(self, cache: PrefixCache[KvCache], ids: Sequence[int]) -> KeptSuffix | None:
-        """The rows to keep for the suffix of the prompt `ids`, from the latest entry that has them; None if there are
-        none, or the prefix cache has as much.
+    def find(self, ids: Sequence[int]) -> KeptSuffix | None:
+        """What to keep for the suffix of the prompt `ids`, from the latest entry that has it; None if none has, or if
+        all before it is cached.
         """
-        place = self._find(cache, ids)
-        if place is None:
-            return None
-        rows = place.entry.keys_values[..., place.old_start : place.old_start + place.count, :].clone()
-        rows[:, 0] = self._network.shifted(rows[:, 0], place.start - place.old_start)
-        return KeptSuffix(place.start, rows, place.drift_lines)
-
-    def count(self, cache: PrefixCache[KvCache], ids: Sequence[int]) -> int:
-        """How many tokens `find` would keep."""
-        place = self._find(cache, ids)
-        return place.count if place else 0
-
-    def _find(self, cache: PrefixCache[KvCache], ids: Sequence[int]) -> "_Place | None":
         if not self.is_on or self._suffix_id not in ids:
             return None
         start = ids.index(self._suffix_id) + 1 + _READ_TOKENS
         new = list(ids[start:])
-        if len(new) < _MIN_TOKENS or cache.cached_tokens(ids) >= start:
+        if len(new) < _MIN_TOKENS or self.cache.cached_tokens(ids) >= start:
             return None
-        for entry in cache.latest:
-            old_start, count = self._same(entry.ids, new)
-            if count >= _MIN_TOKENS:
-                drift_lines = self._drift_lines(entry, old_start, ids)
-                if drift_lines <= MAX_DRIFT_LINES:
-                    return _Place(entry, old_start, start, count, drift_lines)
+        for entry in self.cache.latest:
+            old_start, count = self._longest_common(entry.ids, new)
+            if count >= _MIN_TOKENS and (drift_lines := self._drift_lines(entry, old_start, ids)) <= _MAX_DRIFT_LINES:
+                return KeptSuffix(entry, old_start, start, count, drift_lines)
         return None
 
-    def _same(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
-        """Where the longest stretch of an old suffix begins that `new` begins with, and its length."""
+    def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
+        """Where in an old suffix the longest stretch begins that `new` begins with, and its length."""
         if self._suffix_id not in old:
             return 0, 0
         first = old.index(self._suffix_id) + 1

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from inference import install_hints
-from inference.models import catalogue, devices
+from inference.models import catalogue
 from inference.models.catalogue import EMBEDDED, ENTRIES, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
@@ -173,22 +173,6 @@ def test_no_edit_model_is_better_than_one_that_does_not_fit(place: Machine, why:
 
 def test_no_edit_model_is_taken_to_fill_holes() -> None:
     assert not recommend_for_new_user(BIG_GPU).edits
-
-
-def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    devices.reads_bytes_per_s.cache_clear()
-    try:
-        devices.reads_bytes_per_s()
-        (file,) = tmp_path.rglob("memory.json")
-        (key,) = json.loads(file.read_bytes())
-        for content in (json.dumps({key: 1e15}), json.dumps({key: 1.0}), "no JSON"):
-            file.write_text(content)
-            devices.reads_bytes_per_s.cache_clear()
-            assert (devices.reads_bytes_per_s() == 1e15) == ("000" in content)
-            assert json.loads(file.read_bytes()) == {key: devices.reads_bytes_per_s()}
-    finally:
-        devices.reads_bytes_per_s.cache_clear()
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:

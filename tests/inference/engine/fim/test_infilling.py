@@ -260,15 +260,13 @@ def test_a_slow_machine_shows_less_of_what_follows_first(middle: Engine) -> None
     assert late.prefix_tokens - late.reused_tokens < 100, "what precedes was known"
 
 
-def test_the_rest_of_the_file_is_read_ahead_while_idle(middle: Engine) -> None:
+def test_what_there_was_no_time_to_read_is_read_while_idle(middle: Engine) -> None:
     lines = LONG.splitlines(keepends=True)[:130]
-    near, far = ("".join(lines[:30]) + "value_y = ", "".join(lines[:90]) + "value_z = ")
-    slow_fill(middle, near, line(), "\n" + "".join(lines[30:]))
-    typed = near + "1\n" + far[len("".join(lines[:30])) :]
-    slow_fill(middle, near + "1", line(), "\n" + "".join(lines[30:]))
+    before, after = "".join(lines[:90]) + "value_y = ", "\n" + "".join(lines[90:])
+    assert slow_fill(middle, before, line(), after).done.stats.prefix_tokens < 500
     while middle.run_idle_task():
         pass
-    answer = slow_fill(middle, typed, line(), "\n" + "".join(lines[90:])).done.stats
+    answer = slow_fill(middle, before + "1", line(), after).done.stats
     assert answer.prefix_tokens > 500
     assert answer.prefix_tokens - answer.reused_tokens < 40, "all that precedes was known"
 

@@ -30,11 +30,9 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> LlamaFimAdapter:
     return renamed(tmp_path_factory.mktemp("seed"), "seed-coder")
 
 
-def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False) -> list[int]:
-    one = request(before, line(), after)
-    builder = PromptBuilder(engine.loaded, one)
-    parts = text_and_holes(one)
-    return builder.ids_to_prefill(parts, 0) if ahead else list(builder.build(parts, ("",), 0).ids)
+def ids(engine: Engine, before: str) -> list[int]:
+    one = request(before, line(), AFTER)
+    return list(PromptBuilder(engine.loaded, one).build(text_and_holes(one), ("",), 0).ids)
 
 
 def test_the_suffix_comes_first(family: LlamaFimAdapter) -> None:
@@ -46,16 +44,6 @@ def test_the_next_line_reads_only_what_was_typed(family: LlamaFimAdapter) -> Non
     engine = Engine(family)
     fill(engine, BEFORE, line(), AFTER)
     new = ids(engine, BEFORE + "name = 1\n        ")
-    assert len(new) - family.cached_tokens(new) < 12
-
-
-def test_what_is_read_ahead_is_the_place_itself(family: LlamaFimAdapter) -> None:
-    engine = Engine(family)
-    other = AFTER.replace("names", "sizes")
-    family.prefill_when_idle(ids(engine, BEFORE, other, ahead=True))
-    while family.run_idle_task():
-        pass
-    new = ids(engine, BEFORE + "x = 2\n        ", other)
     assert len(new) - family.cached_tokens(new) < 12
 
 
