@@ -460,7 +460,7 @@ def first_doubt(pieces: Sequence[str], probs: Sequence[float], min_prob: float) 
     return next((start for start, prob in zip(starts, probs, strict=False) if prob < min_prob), None)
 
 
-def crop(
+def slice_pieces(
     first: int, end: int, pieces: Sequence[str], probs: Sequence[float]
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """The pieces, or parts of pieces, within [first, end) of their joined text, with their probabilities."""
@@ -469,11 +469,11 @@ def crop(
     return tuple(filter(None, parts)), tuple(prob for part, prob in zip(parts, probs, strict=True) if part)
 
 
-def with_typed_piece(
+def merge_typed_piece(
     typed: str, pieces: Sequence[str], probs: Sequence[float]
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """The same pieces, but the text that the user typed, with which they begin, is one and certain."""
-    rest, rest_probs = crop(len(typed), sum(map(len, pieces)), pieces, probs)
+    rest, rest_probs = slice_pieces(len(typed), sum(map(len, pieces)), pieces, probs)
     return ((typed, *rest), (1.0, *rest_probs)) if typed else (rest, rest_probs)
 
 

@@ -33,7 +33,7 @@ class LogFormatter(logging.Formatter):
         return printable_lines(super().format(record))
 
 
-def quoted(name: str) -> str:
+def git_quoted(name: str) -> str:
     """A file's name as git writes it in a diff: if a character is not printable, in quotes, as octal numbers."""
     if name.isprintable() and '"' not in name and "\\" not in name:
         return name

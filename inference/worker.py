@@ -16,7 +16,7 @@ from inference.remote import address, server_backend
 from inference.remote.address import AddressError
 from inference.serving import startup
 from inference.serving.connection import ClientConnection
-from inference.serving.engine_thread import load_engine, open_engine
+from inference.serving.engine_thread import load_engine, start_engine_thread
 from inference.serving.log_and_errors import log, set_up_log
 from inference.serving.scheduler import Backend
 from inference.serving.startup import WorkerArguments
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     socket = WorkerSocket(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
-            role = address.role_of(edits=arguments.edits, partner=arguments.partner)
+            role = address.setting_names_of(edits=arguments.edits, partner=arguments.partner)
             address.parse_server_url(arguments.model, role)  # before logging: it may hold a password
         if not socket.acquire():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _open_backend(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Backend]:
     if address.is_url(arguments.model):
         return server_backend.connect(arguments, service.on_progress)
-    return open_engine(load_engine, arguments, service)
+    return start_engine_thread(load_engine, arguments, service)
 
 
 OpenBackend = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]

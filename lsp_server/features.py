@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import FROM_SCRATCH, FillBudget, FillOptions
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 
 Trigger = Literal["typing", "asked", "action", "next edit"]
 """Whether an answer appeared by itself, was requested at the cursor, by a command or code action, or is a next edit."""
@@ -18,7 +18,7 @@ class FillRecord:
     """A request that the model has just answered with `texts`, which took it `took_ms`."""
 
     snapshot: Snapshot
-    spans: Sequence[Span]
+    spans: Sequence[HoleSpan]
     texts: Sequence[str]
     budget: FillBudget
     marker: str

@@ -37,7 +37,7 @@ from lsp_server.handlers.inline_edit import (
 )
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
-from lsp_server.inline.read_ahead import ReadAhead
+from lsp_server.inline.read_ahead import ReadAheadPrefill
 from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.protocol import InfillProtocol, read_raw
@@ -51,7 +51,7 @@ from lsp_server.usage.statistics import Ledger, StatisticsFeature
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodHandler:
     """How to handle a method. A handler with `otherwise`, the reply if the document may not be filled, also gets the
     document. `params` is the type of params that lsprotocol does not know.
     """
@@ -72,35 +72,35 @@ class Method:
         )
 
 
-METHODS: dict[str, Method] = {
-    types.INITIALIZE: Method(initialize),
-    types.INITIALIZED: Method(initialized),
-    types.TEXT_DOCUMENT_DID_OPEN: Method(documents.did_open),
-    types.TEXT_DOCUMENT_DID_CHANGE: Method(documents.did_change),
-    types.TEXT_DOCUMENT_DID_CLOSE: Method(documents.did_close),
-    types.TEXT_DOCUMENT_DID_SAVE: Method(documents.did_save),
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: Method(lifecycle.did_change_configuration),
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Method(lifecycle.did_change_workspace_folders),
-    types.TEXT_DOCUMENT_INLINE_COMPLETION: Method(inline_completion, lambda: types.InlineCompletionList([])),
-    types.TEXT_DOCUMENT_COMPLETION: Method(completion, lambda: types.CompletionList(False, [])),
-    types.COMPLETION_ITEM_RESOLVE: Method(
+METHODS: dict[str, MethodHandler] = {
+    types.INITIALIZE: MethodHandler(initialize),
+    types.INITIALIZED: MethodHandler(initialized),
+    types.TEXT_DOCUMENT_DID_OPEN: MethodHandler(documents.did_open),
+    types.TEXT_DOCUMENT_DID_CHANGE: MethodHandler(documents.did_change),
+    types.TEXT_DOCUMENT_DID_CLOSE: MethodHandler(documents.did_close),
+    types.TEXT_DOCUMENT_DID_SAVE: MethodHandler(documents.did_save),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: MethodHandler(lifecycle.did_change_configuration),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: MethodHandler(lifecycle.did_change_workspace_folders),
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: MethodHandler(inline_completion, lambda: types.InlineCompletionList([])),
+    types.TEXT_DOCUMENT_COMPLETION: MethodHandler(completion, lambda: types.CompletionList(False, [])),
+    types.COMPLETION_ITEM_RESOLVE: MethodHandler(
         lambda session, item: documented(item, markdown=session.client_capabilities.markdown)
     ),
-    types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list),
-    types.CODE_ACTION_RESOLVE: Method(code_action_resolve),
-    types.WORKSPACE_EXECUTE_COMMAND: Method(execute_command),
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(lambda session, params: session.editor.stop(params.token)),
-    DID_ACCEPT: Method(did_accept, params=DidAcceptParams),
-    DID_REJECT: Method(did_reject, params=DidRejectParams),
-    DID_REST: Method(did_rest, lambda: None, DidRestParams),
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: Method(documents.notebook_did_open),
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: Method(documents.notebook_did_change),
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: Method(documents.notebook_did_close),
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: Method(documents.notebook_did_save),
-    INLINE_EDIT: Method(inline_edit, lambda: NO_EDITS, InlineEditParams),
-    DID_SHOW_INLINE_EDIT: Method(did_show_inline_edit),
-    STATUS: Method(status, params=StatusParams),
-    MODEL_OFFER: Method(model_offer),
+    types.TEXT_DOCUMENT_CODE_ACTION: MethodHandler(code_action, list),
+    types.CODE_ACTION_RESOLVE: MethodHandler(code_action_resolve),
+    types.WORKSPACE_EXECUTE_COMMAND: MethodHandler(execute_command),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(lambda session, params: session.editor.stop(params.token)),
+    DID_ACCEPT: MethodHandler(did_accept, params=DidAcceptParams),
+    DID_REJECT: MethodHandler(did_reject, params=DidRejectParams),
+    DID_REST: MethodHandler(did_rest, lambda: None, DidRestParams),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: MethodHandler(documents.notebook_did_open),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: MethodHandler(documents.notebook_did_change),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: MethodHandler(documents.notebook_did_close),
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: MethodHandler(documents.notebook_did_save),
+    INLINE_EDIT: MethodHandler(inline_edit, lambda: NO_EDITS, InlineEditParams),
+    DID_SHOW_INLINE_EDIT: MethodHandler(did_show_inline_edit),
+    STATUS: MethodHandler(status, params=StatusParams),
+    MODEL_OFFER: MethodHandler(model_offer),
 }
 _CHANGES = {types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE}
 _EDITS = {types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN, *_CHANGES}
@@ -109,14 +109,14 @@ log = logging.getLogger(__name__)
 
 def _add_features(session: Session) -> None:
     ledger = Ledger(session.warn)
-    session.events.parts += [
+    session.features.parts += [
         StatisticsFeature(session, ledger),
         Sampler(session, ledger),
         Refiner(session),
         InlineService(session),
         ListService(session),
         NextEditService(session),
-        ReadAhead(session),
+        ReadAheadPrefill(session),
         ledger,
     ]
 

@@ -85,7 +85,7 @@ class CanvasServer(HttpServer):
         pinned, rows = torch.tensor(xargs["diffusion_pinned"], dtype=torch.long), torch.arange(seed.shape[1])
         current, logits = seed.clone(), torch.zeros(0)
         assert self.engine is not None
-        with closing(self.engine.loaded.family.open_prefix(body["prompt"])) as context:
+        with closing(self.engine.loaded.adapter.open_prefix(body["prompt"])) as context:
             for _ in context.prefill():
                 pass
             for _ in range(xargs.get("diffusion_max_steps") or 1):

@@ -28,7 +28,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
 
 
-def loaded(args: argparse.Namespace) -> "Engine":
+def load_warm_engine(args: argparse.Namespace) -> "Engine":
     """The engine with the model of the flags. Raises ModelError."""
     from inference.engine.engine import Engine
     from inference.models import registry

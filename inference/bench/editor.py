@@ -62,7 +62,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         if args.editor in (None, name):
             about = {"benchmark": "editor", "editor": name, "model": model, "keystrokes": args.keystrokes}
             try:
-                results[name] = about | figures(*press_keys(args.keystrokes, model))
+                results[name] = about | latency_breakdown(*press_keys(args.keystrokes, model))
             except BenchError as reason:
                 say(f"{name} is not measured: {reason}")
                 results[name] = {"not_measured": str(reason)}
@@ -73,7 +73,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def figures(presses: Presses, ended: Ends) -> dict[str, Any]:
+def latency_breakdown(presses: Presses, ended: Ends) -> dict[str, Any]:
     """Where the time went, of the presses that brought ghost text. Raises BenchError if none did."""
     rows = [_split(press, ended) for press in presses if press.keys() >= _STAGES]
     if not rows:

@@ -24,8 +24,8 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive
-from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures, figures
+from inference.bench import BenchError, add_model, infilling_tasks, load_warm_engine, positive
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -73,7 +73,7 @@ def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
         if lines:
             pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
             max_tokens -= need
-    family = engine.loaded.fim
+    family = engine.loaded.fim_adapter
     vars(family)["fim_prompt"] = lambda prefix, *rest: type(family).fim_prompt(family, pieces + prefix, *rest)
 
 
@@ -128,13 +128,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             kinds[kind].append(result)
             tasks[kind].append(task)
     if args.cut:
-        by_cut = {kind: {cut: cut_figures(tasks[kind], kinds[kind], cut) for cut in args.cut} for kind in kinds}
+        by_cut = {kind: {cut: cut_summary(tasks[kind], kinds[kind], cut) for cut in args.cut} for kind in kinds}
         return {"model": args.model, "half": args.half, "kinds": by_cut}
     if args.context:
         comparisons = {kind: _compare_arms(results) for kind, results in kinds.items()}
         return {"model": args.model, "half": args.half, "kinds": comparisons}
-    by_kind = {kind: figures(results) for kind, results in kinds.items()}
-    overall = figures([result for results in kinds.values() for result in results])
+    by_kind = {kind: results_summary(results) for kind, results in kinds.items()}
+    overall = results_summary([result for results in kinds.values() for result in results])
     for kind, means in (by_kind | {"all": overall}).items():
         print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in means.items())}")
     return {"data": [file.name for file in args.data], "model": args.model, "by": args.by, **overall, "kinds": by_kind}
@@ -177,7 +177,7 @@ def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
     if args.by and not args.context:
         by_model = args.by == "transformers"
         return {"": by_transformers(Path(args.model), args.dtype) if by_model else partial(by_llama_server, args.by)}
-    engine = loaded(args)
+    engine = load_warm_engine(args)
     if not args.context:
         return {"": by_engine(engine, seed=args.seed, quick=bool(args.cut))}
     if not engine.loaded.traits.is_fim:
@@ -207,7 +207,7 @@ def _compare_arms(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
     for arm, arm_results in arms.items():
         gains = [a.edit_similarity - b.edit_similarity for a, b in zip(arm_results, base, strict=True)]
         exact = [(a.exact, b.exact) for a, b in zip(arm_results, base, strict=True)]
-        comparison[arm] = figures(arm_results) | {
+        comparison[arm] = results_summary(arm_results) | {
             "similarity_gain": round(statistics.fmean(gains), 4),
             "standard_error": round(statistics.stdev(gains) / len(gains) ** 0.5, 4) if len(gains) > 1 else 0.0,
             "won": exact.count((True, False)),

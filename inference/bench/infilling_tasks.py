@@ -86,10 +86,10 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
 def read_tasks(file: Path, limit: int | None = None) -> list[InfillingTask]:
     """The first `limit` tasks of a file, or all. Raises BenchError if it is unreadable or empty."""
-    return read_as(InfillingTask, file, limit)
+    return read_tasks_of_type(InfillingTask, file, limit)
 
 
-def read_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
+def read_tasks_of_type(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
     """The same for tasks of another kind."""
     tasks: list[_Task] = []
     try:
@@ -175,7 +175,7 @@ def _levenshtein(a: str, b: str) -> int:
     return row[-1]
 
 
-def figures(results: Sequence[TaskResult]) -> dict[str, float]:
+def results_summary(results: Sequence[TaskResult]) -> dict[str, float]:
     """Means over `results`, shares 0 to 1; `p50` are medians. Raises statistics.StatisticsError if there are none."""
     means = {
         "tasks": len(results),
@@ -190,7 +190,7 @@ def figures(results: Sequence[TaskResult]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in means.items()}
 
 
-def cut_figures(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], min_prob: float) -> dict[str, float]:
+def cut_summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], min_prob: float) -> dict[str, float]:
     """What the user sees of the fills that end before their first token with a lower probability than `min_prob`.
 
     `shown` is the share of the holes, `right` that of those shown which are right as far as they go. The characters are

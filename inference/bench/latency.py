@@ -69,7 +69,7 @@ class RandomWeights(TensorReader):
         self._made: dict[str, Any] = {"device": device, "dtype": dtype}
         self._generator = torch.Generator(device).manual_seed(0)
 
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+    def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
         """Norms and scalars are ones, but for those of queries: attention is unscaled, and its scores stay near 1."""
         if len(shape) == 1:
             yield 0, torch.full((1, *shape), shape[0] ** -0.5 if "q_norm" in name else 1.0, **self._made)
@@ -80,7 +80,7 @@ class RandomWeights(TensorReader):
             yield first, matrix.normal_(0, spread, generator=self._generator)
 
 
-def config_of(text: dict[str, Any]) -> Any:
+def diffusion_gemma_config(text: dict[str, Any]) -> Any:
     from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
 
     return DiffusionGemmaConfig(
@@ -94,14 +94,14 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Diffusi
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
     chosen = devices.candidate_dtypes(target, dtype)[0]
-    model = weights.without_weights(config_of(RANDOM_SHAPES[shape]))
+    model = weights.without_weights(diffusion_gemma_config(RANDOM_SHAPES[shape]))
     values = RandomWeights(model, target, devices.DTYPES[chosen])
     packs = chosen == devices.FOUR_BIT
-    weights.by_layers(model, values, target, devices.DTYPES[chosen], lambda *_: None, packs=packs)
+    weights.load_by_layers(model, values, target, devices.DTYPES[chosen], lambda *_: None, packs=packs)
     if target.type != "cuda":
         return DiffusionGemmaNetwork(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
-    return cuda_graphs.CudaGraphNetwork(model.eval(), cuda_graphs.CudaGraphs())
+    return cuda_graphs.CudaGraphNetwork(model.eval(), cuda_graphs.CudaGraphCapturer())
 
 
 def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "against_generate": bench.against_generate(lengths[0]),
-        "prefixes": [bench.prefix(length) for length in lengths],
-        "floor": bench.floor(lengths[0]),
+        "prefixes": [bench.measure_prefix(length) for length in lengths],
+        "floor": bench.measure_bandwidth_floor(lengths[0]),
     }
 
 
@@ -149,7 +149,7 @@ class LatencyBench:
                     figures |= {f"{canvas}_canvas_{name}_ms": ms, f"{canvas}_canvas_{name}_times_faster": theirs / ms}
         return figures
 
-    def prefix(self, length: int) -> dict[str, Any]:
+    def measure_prefix(self, length: int) -> dict[str, Any]:
         """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
         ids = self._ids(length)
         cache = self._cache()
@@ -158,7 +158,7 @@ class LatencyBench:
         warm = self._ms(lambda: self._encoded(cache, [*ids, *self._ids(1)]).close())
         return {"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold}
 
-    def floor(self, prefix: int) -> dict[str, Any]:
+    def measure_bandwidth_floor(self, prefix: int) -> dict[str, Any]:
         """A step on a full canvas, against the time to read its weights once, as fast as a large copy reads."""
         hole = _FLOOR_CANVAS // 4
         with closing(self._encoded(self._cache(), self._ids(prefix))) as context:

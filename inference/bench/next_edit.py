@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from inference.bench import positive
-from inference.bench.infilling_tasks import read_as
+from inference.bench.infilling_tasks import read_tasks_of_type
 from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor
 from inference.messages import Hunk
 from inference.models.catalogue import EMBEDDED
@@ -85,7 +85,7 @@ def _token_distance(old: str, new: str) -> int:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Plays the cases. Raises BenchError, OSError or ValueError."""
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
-    cases = read_as(EditCase, args.cases)
+    cases = read_tasks_of_type(EditCase, args.cases)
     edits, quiet = ([case for case in cases if case.is_quiet == is_quiet][: args.limit] for is_quiet in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
         if args.model:

@@ -23,7 +23,7 @@ import psutil
 import torch
 from msgspec.structs import replace
 
-from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive, times_ms
+from inference.bench import BenchError, add_model, infilling_tasks, load_warm_engine, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
@@ -59,7 +59,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     tasks = [task for task in infilling_tasks.read_tasks(args.tasks) if task.single_line]
     tasks = [task for task in tasks if len(task.prompt) > _MIN_PROMPT_CHARS]
-    engine = loaded(args)
+    engine = load_warm_engine(args)
     if not engine.loaded.traits.is_fim or not tasks:
         raise BenchError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
     release_memory()
@@ -84,7 +84,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     peers_info += [{"url": url} for url in args.url]
     for figures in theirs:
         figures.update({f"{case}_ratio": ours[f"{case}_s"] / figures[f"{case}_s"] for case in _CASES})
-    family = engine.loaded.fim
+    family = engine.loaded.fim_adapter
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"
@@ -105,7 +105,7 @@ def _predicted(model: str, device: torch.device) -> dict[str, float]:
     entry = catalogue.find_entry(model)
     if entry is None or device.type != "cpu":
         return {}
-    times = precision.predict_times(entry.read_weights, entry.packed, devices.reads_bytes_per_s())
+    times = precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, devices.reads_bytes_per_s())
     return {"cold_s": times.new_place_s, "new_line_s": times.new_line_s, "next_key_s": times.next_key_s}
 
 

@@ -23,7 +23,7 @@ from inference.bench.server_editor import SERVER, URI, ScriptedEditor, server_en
 from inference.deadline import Deadline
 from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
-from inference.serving.engine_thread import open_engine
+from inference.serving.engine_thread import start_engine_thread
 from inference.serving.worker_socket import WorkerSocket
 from inference.worker import serve
 
@@ -61,7 +61,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, args.lines // 2, len(text.splitlines()))
-        sections = {"no_op": editor.no_op, "remembered": typist.agree, "asked": typist.disagree}
+        sections = {"no_op": editor.no_op, "remembered": typist.type_suggested, "asked": typist.type_unsuggested}
         for work in sections.values():  # warm up one-time setup
             _timed(typist, work, args.keystrokes // 4 + 1)
         times = {name: _timed(typist, work, args.keystrokes) for name, work in sections.items()}
@@ -82,14 +82,14 @@ class Typist:
         self._column = 0
         self._shown = ""
 
-    def agree(self) -> None:
+    def type_suggested(self) -> None:
         """Types the next character of the suggestion shown: the server should remember the rest."""
         remainder = self._shown[1:]
         self._key(self._shown[0])
         if self._shown != remainder:
             raise BenchError(f"of a suggestion {remainder!r} should have been left, and was {self._shown!r}")
 
-    def disagree(self) -> None:
+    def type_unsuggested(self) -> None:
         """Types a character that no suggestion continues with: the server must ask the worker."""
         self._key("z")
 
@@ -155,7 +155,7 @@ def serve_echo() -> None:
     arguments = startup.parse_arguments()
     worker_socket = WorkerSocket(arguments.socket, arguments.transport)
     worker_socket.acquire()
-    opener = partial(open_engine, lambda *_: cast("Engine", EchoEngine()))
+    opener = partial(start_engine_thread, lambda *_: cast("Engine", EchoEngine()))
     status = asyncio.run(serve(arguments, worker_socket, opener))
     os._exit(status)  # the engine's thread waits for work
 

@@ -24,15 +24,15 @@ class Engine:
         """
         self.edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.from_adapter(model)
-        family = self.loaded.family
+        family = self.loaded.adapter
         self.model = family.name
         self.dtype = family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
-        self._middle = self.loaded.fim if family.traits.is_fim else None
+        self._middle = self.loaded.fim_adapter if family.traits.is_fim else None
         problem = self._middle.why_no_fills if self._middle else None
         if edits:
-            problem = edit_model.rewrite_problem(self.loaded, edits)
+            problem = edit_model.edit_model_problem(self.loaded, edits)
         if problem:
             raise ModelError(f"{family.name}: {problem}")
         if self._middle is not None:
@@ -53,17 +53,17 @@ class Engine:
     @property
     def ahead_tokens(self) -> int:
         """How many tokens were prefilled before a request asked for them."""
-        return self.loaded.family.ahead[0]
+        return self.loaded.adapter.prefill_counts[0]
 
     @property
     def ahead_hits(self) -> int:
         """How many requests used these."""
-        return self.loaded.family.ahead[1]
+        return self.loaded.adapter.prefill_counts[1]
 
     @property
     def prefills_next(self) -> bool:
         """Whether `run_idle_task` prefills next."""
-        return self.loaded.family.prefills_next
+        return self.loaded.adapter.prefills_next
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
         """The work on a request. Raises RequestError."""
@@ -96,7 +96,7 @@ class Engine:
 
     def run_idle_task(self) -> bool:
         """See `ModelAdapter`."""
-        return self.loaded.family.run_idle_task()
+        return self.loaded.adapter.run_idle_task()
 
     def _fill(self, request: InfillRequest) -> None:
         for _ in self.infill(request):

@@ -15,7 +15,7 @@ from inference.engine.canvas import results
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
 from inference.engine.canvas.plan import CanvasPlanner
-from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill, TokenTexts
+from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress, TokenTexts
 from inference.engine.denoising import length, prune, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.denoising.length import SearchBudget
@@ -38,9 +38,11 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         super().__init__(deadline)
         self._model = model
         self._request = request
-        self._planner = CanvasPlanner(model.vocabulary, model.infill_config, request, fills_canvas=model.fills_canvas)
-        self._canvases = CanvasProgress(self._planner)
-        generator = torch.Generator(model.family.device)
+        self._planner = CanvasPlanner(
+            model.vocabulary, model.infill_config, request, fills_canvas=model.is_full_canvas_free
+        )
+        self._canvases = RequestProgress(self._planner)
+        generator = torch.Generator(model.adapter.device)
         if request.seed is None:
             generator.seed()
         else:
@@ -59,7 +61,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = self._canvases
         if self._request.prefill_only:
-            self._model.family.prefill_when_idle(self._planner.plan(*canvases.begin_canvas()).prefix_ids)
+            self._model.adapter.prefill_when_idle(self._planner.plan(*canvases.begin_canvas()).prefix_ids)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         while not canvases.is_complete and not (canvases.done and self._is_late()):
@@ -69,7 +71,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             canvases.add(group.start, fills)
         holes = self._planner.request.holes
         ms = self._counters.ms()
-        yield from results.combine_candidates(
+        yield from results.combine_canvas_fills(
             self._request.id, canvases.done, holes, self._budget.candidates, ms, complete=not self._is_late()
         )
         outcome = Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE
@@ -103,17 +105,17 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self, group: range, previous: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[CanvasPlan, PrefixHandle]]:
         """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
-        family = self._model.family
+        family = self._model.adapter
         for short in (False, True):
             plan = self._planner.plan(group, previous, short=short)
             context = stack.enter_context(closing(family.open_prefix(plan.prefix_ids)))
-            if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.row_s)) or short:
+            if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.seconds_per_row)) or short:
                 break
             stack.close()
         return plan, context
 
     def _matching(self, filled: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
-        holes = self._planner.request.holes[plan.group.start :]
+        holes = self._planner.request.holes[plan.hole_range.start :]
         texts = [canvas.texts(self._model.vocabulary, plan.holes) for canvas in filled]
         return [canvas for canvas, fills in zip(filled, texts, strict=True) if results.matches_typed_text(fills, holes)]
 
@@ -125,7 +127,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         if self._model.traits.can_resize:
             choices = length.resizable_lengths(holes, num_candidates)
         elif is_late:
-            choices = [length.usual_lengths(holes)]
+            choices = [length.usual_hole_lengths(holes)]
         else:
             count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
             choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
@@ -141,7 +143,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
 
     def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:
         model = self._model
-        canvas = CanvasBatch.from_canvases(rows, model.family.device)
+        canvas = CanvasBatch.from_canvases(rows, model.adapter.device)
         sampler = model.infill_config.sampler
         loop: Callable[..., Denoiser] = Denoiser
         if sampler.method != ENTROPY_BOUND:
@@ -152,7 +154,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             sampler,
             self._noise,
             max_steps=1 if self._is_late() else self._budget.max_steps,
-            constraint=model.constraints.build(canvas, plan.holes),
+            constraint=model.constraint_builder.build(canvas, plan.holes),
             start=PartialNoise.from_holes(canvas, plan.holes, self._noise.generator),
         )
 
@@ -171,7 +173,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
                 ranked = prune.prune(ranker, loop, plan, self._num_finished, scores)
                 self._trials += ranked if not self._masks_again else []
             yield self._draft(loop.filled_canvas(0), plan, previous, loop) if self._request.drafts else None
-            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.group, previous, pin):
+            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.hole_range, previous, pin):
                 return False
             if self._is_late():
                 break
@@ -195,6 +197,6 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         """One canvas as it is now, the texts of the earlier ones, and nothing in the others' holes."""
         parts: dict[int, TokenTexts] = {index: ((text,), (1.0,)) for index, text in enumerate(previous)}
         for index, hole in enumerate(plan.holes):
-            parts[plan.group.start + index] = canvas.token_texts(self._model.vocabulary, index, hole)
+            parts[plan.hole_range.start + index] = canvas.token_texts(self._model.vocabulary, index, hole)
         num_holes = len(self._planner.request.holes)
         return results.build_draft(self._request.id, loop.step_number, loop.max_steps, parts, num_holes)

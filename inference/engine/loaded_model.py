@@ -8,14 +8,14 @@ from typing import cast
 import torch
 
 from inference.engine.canvas import prompt
-from inference.engine.canvas.batch import Constraints
+from inference.engine.canvas.batch import ConstraintBuilder
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
 from inference.models.infill_config import InfillConfig
 
 MAX_NATS_VS_UNIFORM = 0.6
-"""The largest `nats_vs_uniform` of a sound model."""
+"""The largest `relative_cross_entropy` of a sound model."""
 
 _CODE = '''import os
 
@@ -36,10 +36,10 @@ if __name__ == "__main__":
 
 
 @torch.inference_mode()
-def nats_vs_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
+def relative_cross_entropy(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
     prefix_ids = prompt.build_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
-    prefix_ids = prefix_ids or prompt.encode_prefix(vocabulary, family.infill_config, "", 1)
+    prefix_ids = prefix_ids or prompt.tokenise_prefix(vocabulary, family.infill_config, "", 1)
     code = vocabulary.encode(_CODE)
     with closing(family.open_prefix(())) as context:
         for _ in context.prefill():
@@ -64,12 +64,12 @@ _NO_CODE = (
 class LoadedModel:
     """A model of any family, its tokens as text, and the tokens its canvases may hold."""
 
-    family: ModelAdapter
+    adapter: ModelAdapter
     infill_config: InfillConfig
     traits: ModelTraits
     """The family's abilities that are in use."""
     vocabulary: Vocabulary
-    constraints: Constraints
+    constraint_builder: ConstraintBuilder
     note: str = ""
     """A message about it for the user; empty: nothing."""
 
@@ -80,19 +80,19 @@ class LoadedModel:
         control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
         ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
-        constraints = Constraints(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
+        constraints = ConstraintBuilder(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
         model = cls(family, family.infill_config, family.traits, vocabulary, constraints)
-        if not family.traits.can_score or nats_vs_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
+        if not family.traits.can_score or relative_cross_entropy(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
         return replace(model, traits=replace(family.traits, can_score=False), note=note)
 
     @property
-    def fim(self) -> FimAdapter:
-        assert self.family.traits.is_fim
-        return cast("FimAdapter", self.family)
+    def fim_adapter(self) -> FimAdapter:
+        assert self.adapter.traits.is_fim
+        return cast("FimAdapter", self.adapter)
 
     @property
-    def fills_canvas(self) -> bool:
+    def is_full_canvas_free(self) -> bool:
         """Whether canvases as wide as the checkpoint was trained on take no more time than narrow ones."""
         return self.traits.free_rows >= self.infill_config.canvas_tokens

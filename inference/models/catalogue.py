@@ -56,10 +56,10 @@ class PinnedFile:
 class CatalogueEntry:
     """A model on a hub, or the embedded one.
 
-    `family` is the folder in inference/models that runs it. 4 bits pack `packed` of the `parameters`, 8 bits all.
+    `family` is the folder in inference/models that runs it. 4 bits pack `packed_parameters`, 8 bits all.
     `infill` holds keys of `infill.json` for a checkpoint without it. A pull shows the hub's current licence. Models
     that are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
-    `edits` is the prompt (`EditKind`) of an edit model, which fills no holes; empty: it is none.
+    `edit_kind` is the prompt (`EditKind`) of an edit model, which fills no holes; empty: it is none.
     """
 
     name: str
@@ -68,13 +68,13 @@ class CatalogueEntry:
     licence: str
     family: str
     parameters: float
-    packed: float
+    packed_parameters: float
     stored_bits: float = 16.0
     quality: Quality | None = None
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
     is_tried: bool = True
-    edits: str = ""
+    edit_kind: str = ""
 
     @property
     def download_bytes(self) -> float:
@@ -86,14 +86,14 @@ class CatalogueEntry:
     @property
     def read_weights(self) -> float:
         """How many weights a pass reads: those of the layers, and about half of the two embeddings'."""
-        return (self.packed + self.parameters) / 2
+        return (self.packed_parameters + self.parameters) / 2
 
     def weight_bytes(self, dtype: str) -> float:
         """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
         if self.family == "mlx":
             return self.download_bytes
         if dtype == "4bit":
-            return (self.packed * _PACKED_BITS + (self.parameters - self.packed) * 16) / 8
+            return (self.packed_parameters * _PACKED_BITS + (self.parameters - self.packed_parameters) * 16) / 8
         return self.parameters * _BITS[dtype] / 8
 
 

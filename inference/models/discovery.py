@@ -58,13 +58,13 @@ class DiscoveredModel:
     problem: str
 
     @property
-    def fills(self) -> bool:
+    def can_fill(self) -> bool:
         """Whether it is usable and trained to fill the middle, judging by its name."""
         is_trained = "coder" in self.name.lower() or fim_tokens.kind_of(self.name) is not None
-        return is_trained and not self.problem and not self.edits
+        return is_trained and not self.problem and not self.edit_kind
 
     @property
-    def edits(self) -> EditKind | None:
+    def edit_kind(self) -> EditKind | None:
         """The prompt of a usable edit model, judging by its name; None for others."""
         return None if self.problem else edit_prompts.kind_of("auto", self.name)
 
@@ -102,7 +102,7 @@ def discover_models(on_file: Callable[[int, int], None] = lambda *_: None) -> li
             )
     if headers != cached:
         machine_cache.save(cache_key, headers)
-    return sorted(models, key=lambda model: (not model.fills, -model.bytes_))
+    return sorted(models, key=lambda model: (not model.can_fill, -model.bytes_))
 
 
 def find_model_file(name: str) -> str:

@@ -56,11 +56,11 @@ class EditPrompt:
     opening: str = ""
 
     @property
-    def draft(self) -> str:
+    def unchanged_answer(self) -> str:
         """The answer that would change nothing."""
         return self.opening + _plain(self.current).removeprefix(self.forced)
 
-    def edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
+    def parse_edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The edits in the model's rewrite; empty if its confidence is below the minimum or nothing changes."""
         new = self.rewritten(answer)
         if new == self.current or confidence < MIN_CONFIDENCE:
@@ -72,7 +72,7 @@ class EditPrompt:
         new = b"".join(token for token, _ in tokens)
         stops = [offset for end in self.stop_strings if (offset := new.find(end.encode())) >= 0]
         rewrite = new[: min(stops, default=len(new))]
-        changed = _changes(self.draft.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
+        changed = _changes(self.unchanged_answer.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
         offset, probs = 0, []
         for token, prob in tokens:
             if any(start < offset + len(token) and offset < max(end, start + 1) for start, end in changed):
@@ -152,7 +152,7 @@ def kind_of(kind: EditKind, name: str) -> EditKind | None:
     return next((named for named, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
-def unknown(model: str) -> str:
+def unknown_kind(model: str) -> str:
     """What to tell a user of a model whose name tells no kind."""
     return (
         f"{model} is not the name of a Zeta 2 (Zeta 2.1 is not supported), Zeta or Sweep; choose one of these, or set "

@@ -49,7 +49,7 @@ class ModelTraits:
     """
     is_fim: bool = False
     """The family is a `FimAdapter`: it writes from left to right behind a prompt that shows it both sides of the
-    hole. Then `PrefixHandle.predict` and `PrefixHandle.feedback` may not be called: there is no canvas.
+    hole. Then `PrefixHandle.predict` and `PrefixHandle.self_conditioning` may not be called: there is no canvas.
     """
 
 
@@ -76,7 +76,7 @@ class ModelAdapter(Protocol):
         return
 
     @property
-    def ahead(self) -> tuple[int, int]:
+    def prefill_counts(self) -> tuple[int, int]:
         """How many tokens were prefilled so, and how many requests used them."""
         return 0, 0
 
@@ -92,7 +92,7 @@ class ModelAdapter(Protocol):
         return False
 
     @property
-    def row_s(self) -> float:
+    def seconds_per_row(self) -> float:
         """The latest time per row of a pass over many rows, in seconds, of a family that reads a prefix together with
         its first canvas, which nothing can interrupt; inf: there was none yet. 0: it reads prefixes by themselves.
         """
@@ -158,12 +158,12 @@ class PrefixHandle(Protocol):
         """One denoising pass over canvases that follow the prefix: float32 logits (N, V) of some of their rows.
 
         `ids` (B, W) are the current canvases; `rows` (N,) number the flattened (B * W). `valid` (B, W) is False at
-        padding; None: there is none. `feedback` (N, ...) is the result of `feedback` for the previous prediction; None
-        at first.
+        padding; None: there is none. `feedback` (N, ...) is what `self_conditioning` made of the previous
+        prediction; None at first.
         """
         raise AssertionError("its traits say that it cannot")
 
-    def feedback(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":
+    def self_conditioning(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":
         """What a prediction hands on to the next: (N, V) logits and their softmax -> (N, ...), or None if nothing.
 
         The engine selects and merges its rows like those of the canvases; it does not look inside.

@@ -107,7 +107,7 @@ def is_pulled(entry: CatalogueEntry) -> bool:
 
 def edit_models(kind: str = "auto") -> list[CatalogueEntry]:
     """The pulled edit models of a kind, or of any (`auto`), best first."""
-    kinds = [entry for entry in catalogue.ENTRIES if entry.edits and kind in ("auto", entry.edits)]
+    kinds = [entry for entry in catalogue.ENTRIES if entry.edit_kind and kind in ("auto", entry.edit_kind)]
     return [entry for entry in kinds if is_pulled(entry)]
 
 
@@ -124,7 +124,7 @@ def require_model(model: str) -> Path:
     )
 
 
-def pull_problem(entry: CatalogueEntry) -> str:
+def pulled_model_problem(entry: CatalogueEntry) -> str:
     """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
     try:
         state = "" if is_pulled(entry) else _state(pull_target(entry.name))

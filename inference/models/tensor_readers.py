@@ -28,7 +28,7 @@ class TensorReader:
     name: str
     shapes: Mapping[str, tuple[int, ...]]
 
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
 
         Valid until the next one. Of a tensor with more dimensions all but the last count the rows. Raises ModelError if
@@ -37,10 +37,10 @@ class TensorReader:
         raise NotImplementedError
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A copy of a tensor in this dtype. Raises ModelError as `rows`."""
+        """A copy of a tensor in this dtype. Raises ModelError as `blocks`."""
         tensor = torch.empty(tuple(shape), device=device, dtype=dtype)
         rows = tensor.view(-1, tensor.shape[-1])
-        for first, block in self.rows(name, shape):
+        for first, block in self.blocks(name, shape):
             rows[first : first + len(block)] = block
         return tensor
 
@@ -61,7 +61,7 @@ class SafetensorsReader(TensorReader):
         self._stored = checkpoint_files.stored_tensors(checkpoint.folder)
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         self.require(name, shape)
         file = self._stored[name].file
         step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
@@ -83,7 +83,7 @@ class GgufReader(TensorReader):
         self._stored = file.stored_tensors()
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         self.require(name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
@@ -120,7 +120,7 @@ def open_tensors(checkpoint: Checkpoint) -> TensorReader:
 
 
 def _row_bytes(tensor: GgufTensor) -> int:
-    return tensor.shape[-1] // tensor.type_.weights * tensor.type_.bytes_
+    return tensor.shape[-1] // tensor.type_.block_size * tensor.type_.block_bytes
 
 
 def _plain(raw: bytes, tensor: GgufTensor) -> Tensor:

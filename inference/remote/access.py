@@ -31,7 +31,7 @@ EndPair = tuple[Host, int, Host, int]
 """The ends of a connection: the client's host and port, and the server's."""
 
 
-class EndpointAccess:
+class EndpointAuth:
     """`token` lets anybody in. The user needs none unless `is_compulsory`; with `any_user` nobody else does, either."""
 
     def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:

@@ -16,7 +16,7 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 
 @dataclass(frozen=True)
-class ServerRole:
+class ServerSettingNames:
     """How the user sets up a server: the settings for its URL and for plain http, and the two places of its token."""
 
     url: str
@@ -25,27 +25,27 @@ class ServerRole:
     token_file: str
 
 
-MODEL_SERVER = ServerRole(
+MODEL_SERVER = ServerSettingNames(
     "model",
     "server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http",
     "INFILL_LS_SERVER_TOKEN",
     "server-token",
 )
-PARTNER_SERVER = ServerRole(
+PARTNER_SERVER = ServerSettingNames(
     "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
 """The partner. No server gets another's token."""
-EDIT_MODEL_SERVER = ServerRole(
+EDIT_MODEL_SERVER = ServerSettingNames(
     "nextEdit.model",
     "nextEdit.plainHttp or INFILL_LS_NEXT_EDIT_PLAIN_HTTP=1",
     "INFILL_LS_NEXT_EDIT_TOKEN",
     "next-edit-token",
 )
-OWN_ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
+OWN_ENDPOINT = ServerSettingNames("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
 """Ours, which other programs ask."""
 
 
-def role_of(*, edits: str | None, partner: str | None) -> ServerRole:
+def setting_names_of(*, edits: str | None, partner: str | None) -> ServerSettingNames:
     """How the user sets up the server of a worker, by these of its options."""
     return EDIT_MODEL_SERVER if edits else PARTNER_SERVER if partner else MODEL_SERVER
 
@@ -77,7 +77,7 @@ class ServerAddress:
         mapped = host_address.ipv4_mapped if isinstance(host_address, ipaddress.IPv6Address) else None
         return (mapped or host_address).is_loopback
 
-    def sending_problem(self, *, plain_http: bool, role: ServerRole = MODEL_SERVER) -> str | None:
+    def sending_problem(self, *, plain_http: bool, role: ServerSettingNames = MODEL_SERVER) -> str | None:
         """Why nothing may be sent there; None if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_local or plain_http:
             return None
@@ -93,7 +93,7 @@ def is_url(model: str) -> bool:
     return _URL.match(model) is not None
 
 
-def parse_server_url(url: str, role: ServerRole = MODEL_SERVER) -> ServerAddress:
+def parse_server_url(url: str, role: ServerSettingNames = MODEL_SERVER) -> ServerAddress:
     """The server at a URL. Raises AddressError, which names the settings of its role."""
     if any(character.isspace() or not character.isprintable() for character in url):
         raise AddressError(f"{role.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")

@@ -33,7 +33,7 @@ class EditModelBackend(ServerBackend):
         model = await self.listed_model()
         kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if kind is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(server_backend.short_name(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.unknown_kind(server_backend.short_name(model.id))}")
         self.model = model.id
         self.edits = self._kind = kind
 
@@ -77,7 +77,7 @@ class EditModelBackend(ServerBackend):
             (token, value) for token, value in logprob_pairs if isinstance(token, str) and value is not None
         ]
         token_probs = [(token.encode(errors="replace"), math.exp(min(0.0, value))) for token, value in usable_pairs]
-        return prompt.edits(
+        return prompt.parse_edits(
             choice.text or "", prompt.confidence(token_probs if len(token_probs) == len(logprob_pairs) else ())
         )
 

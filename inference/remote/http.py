@@ -22,7 +22,7 @@ import msgspec
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode
-from inference.remote.address import MODEL_SERVER, ServerAddress, ServerRole
+from inference.remote.address import MODEL_SERVER, ServerAddress, ServerSettingNames
 
 _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
@@ -113,7 +113,7 @@ class _Pause:
 class ModelServerClient:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
-    def __init__(self, address: ServerAddress, *, token: str = "", role: ServerRole = MODEL_SERVER) -> None:
+    def __init__(self, address: ServerAddress, *, token: str = "", role: ServerSettingNames = MODEL_SERVER) -> None:
         """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
         self.address = address
         self.on_refused: Callable[[], None] = lambda: None

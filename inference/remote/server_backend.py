@@ -176,7 +176,7 @@ async def connect(
 
     It says within `limit_s` what it serves; None: the kind's own limit.
     """
-    role = address.role_of(edits=arguments.edits, partner=arguments.partner)
+    role = address.setting_names_of(edits=arguments.edits, partner=arguments.partner)
     module, name = _KINDS[role]
     kind: type[ServerBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
     try:

@@ -14,18 +14,18 @@ from tempfile import mkstemp
 import platformdirs
 
 from inference.models.family import ModelError
-from inference.remote.address import MODEL_SERVER, ServerRole
+from inference.remote.address import MODEL_SERVER, ServerSettingNames
 from inference.remote.file_privacy import sharing_problem
 
 _MAX_CHARACTERS = 4096
 
 
-def token_file(role: ServerRole = MODEL_SERVER) -> Path:
+def token_file(role: ServerSettingNames = MODEL_SERVER) -> Path:
     """The path of the file in the user's own configuration, existing or not."""
     return platformdirs.user_config_path("infill-ls", appauthor=False) / role.token_file
 
 
-def read_token(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL_SERVER) -> str:
+def read_token(environment: Mapping[str, str] = os.environ, role: ServerSettingNames = MODEL_SERVER) -> str:
     """The token; empty if there is none. Raises ModelError, which says what to do and does not show it."""
     source_name = f"the environment variable {role.token_variable}"
     text = environment.get(role.token_variable, "").strip()
@@ -50,7 +50,7 @@ def read_token(environment: Mapping[str, str] = os.environ, role: ServerRole = M
     return text
 
 
-def create_token(role: ServerRole) -> str:
+def create_token(role: ServerSettingNames) -> str:
     """The token of our own server; makes the file if there is none. Raises ModelError and, where it cannot be written,
     OSError.
     """
@@ -72,7 +72,7 @@ def create_token(role: ServerRole) -> str:
     return read_token(role=role)
 
 
-def token_source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL_SERVER) -> str:
+def token_source(environment: Mapping[str, str] = os.environ, role: ServerSettingNames = MODEL_SERVER) -> str:
     """The token's origin, for the user; empty if there is none."""
     if environment.get(role.token_variable, "").strip():
         return role.token_variable

@@ -41,7 +41,7 @@ from msgspec import Meta
 from inference.engine.canvas import prompt, results
 from inference.engine.canvas.layout import OPEN, CanvasPlan, ComposedCanvas, HoleLayout
 from inference.engine.canvas.plan import CanvasPlanner
-from inference.engine.canvas.results import CanvasProgress, FilledCanvas, RankedFill
+from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.engine.denoising import length
 from inference.engine.denoising.length import SearchBudget
@@ -210,7 +210,7 @@ class VllmRun(RemoteRun):
         )
         for hole, text in self.job.newly_typed():
             planner.pin_start(hole, text)
-        canvases = CanvasProgress(planner)
+        canvases = RequestProgress(planner)
         while not canvases.is_complete and not self._is_past_deadline():
             group, earlier_fills = await asyncio.to_thread(canvases.begin_canvas)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
@@ -225,14 +225,14 @@ class VllmRun(RemoteRun):
         max_candidates = self._effort.candidates
         complete = not self._is_past_deadline()
         ms = self.counters.ms()
-        for candidate in results.combine_candidates(
+        for candidate in results.combine_canvas_fills(
             self.request.id, canvases.done, holes, max_candidates, ms, complete=complete
         ):
             yield candidate
         yield self._done()
 
     async def _canvas(
-        self, canvases: CanvasProgress, plan: CanvasPlan, earlier_fills: Sequence[str]
+        self, canvases: RequestProgress, plan: CanvasPlan, earlier_fills: Sequence[str]
     ) -> list[RankedFill]:
         """The answers for one canvas after `earlier_fills`, best first; none if other text was typed meanwhile."""
         self.counters.canvases += 1
@@ -247,14 +247,14 @@ class VllmRun(RemoteRun):
                 self.job.wakeup.clear()
                 self._pin(canvases)
                 is_amended = canvases.has_typed_text and not searching.done()
-                if is_amended and not canvases.apply_typed_text(plan.group, earlier_fills, lambda *_: False):
+                if is_amended and not canvases.apply_typed_text(plan.hole_range, earlier_fills, lambda *_: False):
                     return []
             return searching.result()
         finally:
             searching.cancel()
             await asyncio.wait([searching])
 
-    def _pin(self, canvases: CanvasProgress) -> None:
+    def _pin(self, canvases: RequestProgress) -> None:
         for hole, text in self.job.newly_typed():
             canvases.pin(hole, text)
 
@@ -401,7 +401,7 @@ def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) ->
     return plan
 
 
-def load_tokenizer(
+def load_served_model(
     served_model: ServedModel, canvas_tokens: int, tokenizer: str | None, url: str
 ) -> ServedDiffusionModel:
     """The tokens and settings of a served model, from the folder or hub id `tokenizer`, or its own; or ModelError."""
@@ -467,7 +467,7 @@ class VllmBackend(ServerBackend):
         if server_model == self._probed_model:
             return
         url = self.client.url
-        self._model = await asyncio.to_thread(load_tokenizer, *server_model, self._arguments.server_tokenizer, url)
+        self._model = await asyncio.to_thread(load_served_model, *server_model, self._arguments.server_tokenizer, url)
         self.model = server_backend.short_name(self._model.name)
         if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)

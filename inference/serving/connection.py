@@ -11,7 +11,7 @@ import msgspec
 
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
-from inference.serving.log_and_errors import describe_error, log
+from inference.serving.log_and_errors import log, redacted_traceback
 from inference.serving.scheduler import Job, JobClient, JobEvent
 
 if TYPE_CHECKING:  # it makes the connections
@@ -62,7 +62,7 @@ class ClientConnection:
         except (OSError, EOFError):
             pass
         except Exception as error:
-            log.error("unexpected error with a client: %s", describe_error(error))
+            log.error("unexpected error with a client: %s", redacted_traceback(error))
         finally:
             self._writer.close()
 
@@ -77,7 +77,7 @@ class ClientConnection:
         try:
             self._writer.write(messages.encode_frame(message))
         except Exception as error:
-            log.error("a %s could not be encoded: %s", type(message).__name__, describe_error(error))
+            log.error("a %s could not be encoded: %s", type(message).__name__, redacted_traceback(error))
             if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))

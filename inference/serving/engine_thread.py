@@ -24,7 +24,7 @@ from inference.messages import Done, ErrorCode, Failed, InfillRequest
 from inference.models import edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError, OnProgress
-from inference.serving.log_and_errors import describe_error, failed_reply, is_device_lost, log
+from inference.serving.log_and_errors import failed_reply, is_device_lost, log, redacted_traceback
 from inference.serving.scheduler import CLOSE_S, Job, JobEvent, JobPriority
 from inference.serving.startup import WorkerArguments, prepare_process, release_memory, trim_heap
 from inference.serving.worker_service import WorkerService
@@ -65,7 +65,7 @@ class EngineWork:
         return self.job.priority is JobPriority.ENDPOINT
 
     @property
-    def order(self) -> tuple[bool, float, int, float]:
+    def sort_key(self) -> tuple[bool, float, int, float]:
         """The lowest is next."""
         rank = self.job.priority
         ahead_s = 0.0 if self.is_of_endpoint else _AHEAD_S * rank
@@ -89,7 +89,7 @@ class StepSchedule:
 
     def next_work(self) -> EngineWork | None:
         """The work whose step is next; None if there is none."""
-        return min(reversed(self.works), key=lambda work: work.order, default=None)
+        return min(reversed(self.works), key=lambda work: work.sort_key, default=None)
 
     def charge(self, work: EngineWork, seconds: float) -> None:
         """A step of `work` took so long."""
@@ -175,7 +175,7 @@ class EngineThread:
                 return engine.run_idle_task()
         except Exception as error:
             _check_device(error)
-            log.error("nothing is prepared for later requests: %s", describe_error(error))
+            log.error("nothing is prepared for later requests: %s", redacted_traceback(error))
             return False
 
     def _step(self, work: EngineWork, engine: "Engine") -> JobEvent | None:
@@ -206,7 +206,7 @@ class EngineThread:
             if work.steps is not None:
                 work.steps.close()
         except Exception as error:
-            log.error("a request could not be closed: %s", describe_error(error))
+            log.error("a request could not be closed: %s", redacted_traceback(error))
         work.steps = None
         with self._schedule_changed:
             self._schedule.works.remove(work)
@@ -228,7 +228,7 @@ def _core_to_spare() -> Iterator[None]:
 
 def _check_device(error: Exception) -> None:
     if is_device_lost(error):
-        log.error("the device is lost: %s", describe_error(error))
+        log.error("the device is lost: %s", redacted_traceback(error))
         raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
 
 
@@ -245,7 +245,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
         registry.open_checkpoint(arguments.model)  # first of all it must be there
-        raise ModelError(edit_prompts.unknown(arguments.model))
+        raise ModelError(edit_prompts.unknown_kind(arguments.model))
     family = registry.load_model(
         arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress
     )
@@ -257,7 +257,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     return engine
 
 
-async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: WorkerService) -> EngineThread:
+async def start_engine_thread(load: LoadEngine, arguments: WorkerArguments, service: WorkerService) -> EngineThread:
     """Loads a model in a new thread, which then runs it. Raises ModelError.
 
     The thread is a daemon, so that a process told to stop does not wait for a load. Only it imports torch.

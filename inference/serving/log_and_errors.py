@@ -60,7 +60,7 @@ def set_up_log(path: Path, *, foreground: bool) -> None:
     _inference_log.propagate = False
 
 
-def describe_error(error: BaseException) -> str:
+def redacted_traceback(error: BaseException) -> str:
     """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
@@ -74,7 +74,7 @@ def failed_reply(error: Exception, request_id: str) -> Failed:
         return Failed(request_id, ErrorCode.OUT_OF_MEMORY, _NO_MEMORY)
     if isinstance(error, RequestError):
         return Failed(request_id, error.code, str(error))
-    log.error("unexpected error in a request: %s", describe_error(error))
+    log.error("unexpected error in a request: %s", redacted_traceback(error))
     message = f"The worker met an unexpected error ({type(error).__name__}); its log says where"
     return Failed(request_id, ErrorCode.INTERNAL, message)
 
@@ -100,13 +100,13 @@ def is_device_lost(error: BaseException) -> bool:
 def load_problem(error: BaseException, arguments: WorkerArguments) -> str:
     """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
     if is_out_of_memory(error):
-        log.error("out of memory: %s", describe_error(error))
+        log.error("out of memory: %s", redacted_traceback(error))
         problem = f"{arguments.model} does not fit in memory; choose a smaller model or another device"
     elif isinstance(error, ModelError):
         log.error("%s", error)
         problem = str(error)
     else:
-        log.error("loading failed: %s", describe_error(error))
+        log.error("loading failed: %s", redacted_traceback(error))
         reason = f"{type(error).__name__}: {first_line(error)}"
         if isinstance(error, OSError) and error.strerror:
             reason = error.strerror

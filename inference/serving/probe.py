@@ -48,7 +48,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
             "repo": entry.repo,
             "about": entry.about,
             "licence": entry.licence,
-            "edits": entry.edits,
+            "edits": entry.edit_kind,
             "download_bytes": int(entry.download_bytes),
             **asdict(recommend.judge_fit(entry, machine)),
             "is_here": model_store.is_pulled(entry),
@@ -58,7 +58,9 @@ def _catalogue(device: str | None) -> dict[str, Any]:
         for entry in ENTRIES
     ]
     return {
-        "found": [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in downloads],
+        "found": [
+            {**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads
+        ],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommend_for_new_user(machine).name,
         "models": models,

@@ -30,7 +30,7 @@ from inference.messages import (
     Request,
     Stats,
 )
-from inference.serving.log_and_errors import describe_error, failed_reply, log
+from inference.serving.log_and_errors import failed_reply, log, redacted_traceback
 
 
 class JobPriority(IntEnum):
@@ -243,4 +243,4 @@ async def _close_briefly(closing: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(CLOSE_S):
             await closing
     except Exception as error:
-        log.error("what a request held could not be closed: %s", describe_error(error))
+        log.error("what a request held could not be closed: %s", redacted_traceback(error))

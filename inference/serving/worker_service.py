@@ -45,7 +45,7 @@ _TOO_SLOW = (
 )
 
 
-class ServiceHealth:
+class BackendHealth:
     """Judges by the requests whether a server answers, and whether suggestions come in time."""
 
     def __init__(self, model: str) -> None:
@@ -118,7 +118,7 @@ class WorkerService:
         self._began = time.monotonic()
         self._next_progress = self._began
         self._failure: tuple[ErrorCode, str] | None = None
-        self._health = ServiceHealth(arguments.model)
+        self._health = BackendHealth(arguments.model)
         self._backend: Backend | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()

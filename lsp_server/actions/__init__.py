@@ -14,7 +14,7 @@ from lsp_server.fill.pipeline import FillBudget, FillOptions, fill
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.holes import (
     DEFAULT_MARKER,
-    Span,
+    HoleSpan,
     body_around,
     function_around,
     hole_at_cursor,
@@ -42,7 +42,7 @@ _REPAIR_CANDIDATES = 6
 """Ask for more candidates to repair a statement: many do not parse, and those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
 """Tried while the result does not parse. With these, 28 of 29 Python statements do; with a single one, two thirds."""
-_placeholders: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyDictionary()
+_placeholders: WeakKeyDictionary[Source, dict[str, tuple[HoleSpan, ...]]] = WeakKeyDictionary()
 """Caches the placeholders of texts that are still in use, by marker."""
 
 
@@ -90,16 +90,16 @@ _NO_HOLES = {
 
 @dataclass(frozen=True)
 class Action:
-    """An action on `holes`, for the selection [start, end]. `requested`: how much to noise, 0 to 1; None: the kind's
-    default. `variant` tells apart those that differ only in that; `diagnostic` is the index of the diagnostic that it
-    answers.
+    """An action on `holes`, for the selection [start, end]. `requested_strength`: how much to noise, 0 to 1; None:
+    the kind's default. `variant` tells apart those that differ only in that; `diagnostic` is the index of the
+    diagnostic that it answers.
     """
 
     kind: ActionKind
     start: int
     end: int
-    holes: tuple[Span, ...]
-    requested: float | None = None
+    holes: tuple[HoleSpan, ...]
+    requested_strength: float | None = None
     instruction: str = ""
     title: str = ""
     variant: str = ""
@@ -110,7 +110,7 @@ class Action:
         """How much of the text in the holes to noise, 0 to 1."""
         if self.kind not in DEFAULT_STRENGTH:
             return 1.0
-        return DEFAULT_STRENGTH[self.kind] if self.requested is None else self.requested
+        return DEFAULT_STRENGTH[self.kind] if self.requested_strength is None else self.requested_strength
 
     @property
     def activity(self) -> str:
@@ -134,7 +134,7 @@ class Action:
             budget = dataclasses.replace(budget, candidates=1)
         repairs = self.kind is ActionKind.REPAIR
         current = current_texts(snapshot, self.holes)
-        tries_all = repairs and self.requested is None and await self._breaks_parse(snapshot, current)
+        tries_all = repairs and self.requested_strength is None and await self._breaks_parse(snapshot, current)
         best: Candidate | None = None
         for strength in _REPAIR_STRENGTHS if tries_all else (self.strength,):
             replaces = strength < 1 and worker.options.partner is not None
@@ -202,7 +202,7 @@ def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, s
     """The actions that repair the statements under `diagnostics` (start, end, message), except statements with holes,
     which need filling.
     """
-    actions: dict[Span, Action] = {}
+    actions: dict[HoleSpan, Action] = {}
     for index, (start, end, message) in enumerate(diagnostics):
         if len(actions) == MAX_REPAIRS:
             break
@@ -229,9 +229,9 @@ def distinct(actions: Sequence[Action]) -> list[Action]:
     return list(unique.values())
 
 
-def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
+def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[HoleSpan, ...]:
     """The holes of `kind` for the selection [start, end], in order. Raises ActionNotDoneError if there is none."""
-    spans: Sequence[Span | None]
+    spans: Sequence[HoleSpan | None]
     match kind:
         case ActionKind.FILL_HOLE:
             spans = spans_touching(file_placeholders(source, marker), start, end)
@@ -255,7 +255,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
     return holes
 
 
-def file_placeholders(source: Source, marker: str) -> Sequence[Span]:
+def file_placeholders(source: Source, marker: str) -> Sequence[HoleSpan]:
     """All placeholders of the text, searched once per text: editors ask each time the cursor moves."""
     cached = _placeholders.setdefault(source, {})
     if marker not in cached:
@@ -263,18 +263,18 @@ def file_placeholders(source: Source, marker: str) -> Sequence[Span]:
     return cached[marker]
 
 
-def function_placeholders(source: Source, marker: str, start: int, end: int) -> list[Span]:
+def function_placeholders(source: Source, marker: str, start: int, end: int) -> list[HoleSpan]:
     function = function_around(source, start, end)
     if function is None:
         return []
     return [span for span in file_placeholders(source, marker) if function[0] <= span.start and span.end <= function[1]]
 
 
-def spans_touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+def spans_touching(spans: Sequence[HoleSpan], start: int, end: int) -> list[HoleSpan]:
     return [span for span in spans if span.start <= end and span.end >= start]
 
 
-def _fill(kind: ActionKind, holes: Sequence[Span], selected: tuple[int, int], one_hole: str, scope: str) -> Action:
+def _fill(kind: ActionKind, holes: Sequence[HoleSpan], selected: tuple[int, int], one_hole: str, scope: str) -> Action:
     title = f"Fill {one_hole}" if len(holes) == 1 else f"Fill the {len(holes)} holes {scope} together"
     return Action(kind, *selected, tuple(holes), title=title)
 

@@ -24,12 +24,12 @@ from inference.terminal import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, flag_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
-from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
+from lsp_server.diagnosis.models import Tell, other_programs_advice, other_programs_downloads
 from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import names_of
 from lsp_server.fill.pipeline import FillBudget, fill
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.settings.configuration import NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.settings.worker_options import (
@@ -127,7 +127,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
-        advice = f"{better}{advice_on_downloads(other_programs_downloads(), status.device)}"
+        advice = f"{better}{other_programs_advice(other_programs_downloads(), status.device)}"
     yield CheckResult(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
         yield CheckResult(
@@ -146,7 +146,7 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
         yield CheckResult(goes, Grade.WARN, risk, "use https, or a tunnel")
-    role = address.role_of(edits=options.edits, partner=options.partner)
+    role = address.setting_names_of(edits=options.edits, partner=options.partner)
     source = server_token.token_source(role=role) if options.sends_token else ""
     yield CheckResult(f"{name} token", Grade.OK, f"from {source}" if source else "none")
 
@@ -174,7 +174,7 @@ async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, Ch
         return status, await _fill(worker, deadline) if options.partner else None
 
 
-async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: Span) -> CheckResult:
+async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: HoleSpan) -> CheckResult:
     """What an automatic request for the hole shows, or why nothing."""
     try:
         async with _loaded(options, lambda _: None) as worker:

@@ -15,7 +15,7 @@ from lsp_server import holes
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
-    add_shape_arguments,
+    add_output_arguments,
     add_trust_workspace_argument,
     flag_settings,
     whole_number,
@@ -46,15 +46,15 @@ _SPARE_CANDIDATES = 3
 _USED_BUNDLED_MODEL = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 
-class NothingFoundError(Exception):
+class NoUsableFillError(Exception):
     """The worker answered, but with nothing that can be inserted."""
 
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file of the command line that may be read. `real` has all links resolved; for standard input it is the name."""
+    """A file of the command line that may be read. `real_path` has no links; for standard input it is the name."""
 
-    real: Path
+    real_path: Path
     snapshot: Snapshot
     configuration: Configuration
 
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
     parser.add_argument("--marker", metavar="TEXT", help="the marker of a hole (default: the setting, otherwise ???)")
-    add_shape_arguments(parser)
+    add_output_arguments(parser)
     candidates = "number of answers to request"
     parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
     parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help="maximum number of denoising steps")
@@ -106,9 +106,9 @@ def run(args: argparse.Namespace) -> int:
         texts = answer["candidates"][0]["texts"]
         text = holes.splice(old, spans, texts)
         if args.write:
-            replace_text(name, file.real, old, text)
-    except (BadInputError, NothingFoundError, WorkerError) as error:
-        if args.json and isinstance(error, NothingFoundError | StillLoadingError):
+            replace_text(name, file.real_path, old, text)
+    except (BadInputError, NoUsableFillError, WorkerError) as error:
+        if args.json and isinstance(error, NoUsableFillError | StillLoadingError):
             nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.show(args, name, (old, old), nothing, "")
         say(error)
@@ -146,7 +146,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
-def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[holes.Span]:
+def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[holes.HoleSpan]:
     spans = []
     for position in args.at:
         span = holes.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, position, args.file), marker)
@@ -161,10 +161,12 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
     return spans
 
 
-async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+async def _fill(
+    file: NamedFile, spans: tuple[holes.HoleSpan, ...], args: argparse.Namespace
+) -> tuple[dict[str, Any], str]:
     """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
     candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises
-    NothingFoundError and WorkerError.
+    NoUsableFillError and WorkerError.
     """
     settings = file.configuration.for_uri(file.snapshot.uri)
     budget = FillBudget.from_settings(settings, invoked=True)
@@ -189,7 +191,7 @@ async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.N
             )
             status = client.last_status
     if not result.candidates:
-        raise NothingFoundError(result.why_empty(budget))
+        raise NoUsableFillError(result.why_empty(budget))
     candidates = [
         {"texts": candidate.texts, "score": candidate.score, "steps": candidate.steps, "tokens": candidate.tokens}
         for candidate in result.candidates[: budget.candidates]
@@ -200,4 +202,4 @@ async def _fill(file: NamedFile, spans: tuple[holes.Span, ...], args: argparse.N
         "candidates": candidates,
         "ms": round(budget.deadline.elapsed_ms, 1),
     }
-    return answer, client.better
+    return answer, client.better_model

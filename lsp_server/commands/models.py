@@ -13,7 +13,7 @@ from rich.table import Table
 from inference.messages import ChooseAgain
 from inference.terminal import printable, say
 from lsp_server.commands import inference_process, output
-from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
+from lsp_server.diagnosis.models import model_setting, next_step, probed_catalogue
 from lsp_server.diagnosis.workers import format_bytes, survey_workers
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach
@@ -99,7 +99,9 @@ def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
     for heading in ("name", "from", "size", "how to use it"):
         table.add_column(heading, overflow="fold")
     for download in downloads:
-        use = download["problem"] or f'{"nextEdit.model" if download["edits"] else "model"} = "{setting_of(download)}"'
+        use = (
+            download["problem"] or f'{"nextEdit.model" if download["edits"] else "model"} = "{model_setting(download)}"'
+        )
         style = "" if download["fills"] or download["edits"] else "dim"
         table.add_row(
             *map(printable, (download["name"], download["program"], format_bytes(download["bytes_"]), use)), style=style

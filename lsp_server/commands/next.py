@@ -16,7 +16,7 @@ from inference.terminal import say
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
-    add_shape_arguments,
+    add_output_arguments,
     add_trust_workspace_argument,
 )
 from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", required=True, metavar="OLDFILE", help="the file before the last changes; - reads it from stdin"
     )
-    add_shape_arguments(parser)
+    add_output_arguments(parser)
     add_model_arguments(parser)
     add_trust_workspace_argument(parser)
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         old = read_standard_input() if args.since == "-" else open_file(Path(args.since), args).snapshot.text
         edits, result = asyncio.run(_edits_with_model(file.snapshot, old, file.configuration, args))
         if args.write and edits:
-            replace_text(args.file, file.real, text, result)
+            replace_text(args.file, file.real_path, text, result)
     except HalfRenameError as error:
         say(f"{args.file}: {error}; nothing was changed: rename it with your editor's language server")
         return EXIT_BAD_INPUT
@@ -98,7 +98,7 @@ async def _edits_with_model(
 def _has_model(options: WorkerOptions) -> bool:
     """Whether this machine has a model that may know more than the syntax."""
     if options.model == AUTO:
-        return any(entry.repo and not entry.edits and model_store.is_pulled(entry) for entry in catalogue.ENTRIES)
+        return any(entry.repo and not entry.edit_kind and model_store.is_pulled(entry) for entry in catalogue.ENTRIES)
     return options.model != EMBEDDED and not is_remote(options)
 
 

@@ -16,12 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from inference.messages import Draft, Status
-from inference.terminal import printable, quoted
+from inference.terminal import git_quoted, printable
 from lsp_server.diagnosis.workers import describe_loading
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.postprocess import visible
-from lsp_server.holes import Span, splice
+from lsp_server.holes import HoleSpan, splice
 from lsp_server.worker import OnDraft
 
 _LINE_EVERY_S = 2.0
@@ -31,7 +31,7 @@ _UNSURE = 0.5
 
 @contextmanager
 def progress(
-    snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace
+    snapshot: Snapshot, spans: tuple[HoleSpan, ...], args: argparse.Namespace
 ) -> Iterator[tuple[Callable[[Status], None] | None, OnDraft | None]]:
     """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes,
     coloured by confidence; it is erased afterwards. None for both if nobody watches.
@@ -46,7 +46,7 @@ def progress(
                 live.update(Text(printable(words), style="dim"))
 
         def on_draft(draft: Draft) -> None:
-            live.update(Text.assemble((f"step {draft.step}\n", "dim"), excerpt(snapshot, spans, draft)))
+            live.update(Text.assemble((f"step {draft.step}\n", "dim"), coloured_draft(snapshot, spans, draft)))
 
         yield on_status, on_draft
 
@@ -64,7 +64,7 @@ def progress_printer(*, as_json: bool = False) -> Callable[[str], None]:
     return tell
 
 
-def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
+def coloured_draft(snapshot: Snapshot, spans: tuple[HoleSpan, ...], draft: Draft) -> Text:
     """The lines of each hole with the draft in place: green where it is sure, yellow, red where it is not."""
     excerpt_text = Text()
     lines = snapshot.lines
@@ -96,11 +96,11 @@ def diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
     a, b = ([*StringIO(text, newline="\n")] for text in (old, new))  # only a newline ends a line of a patch
     inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path
-    lines = difflib.unified_diff(a, b, quoted(f"a/{inside}"), quoted(f"b/{inside}"))
+    lines = difflib.unified_diff(a, b, git_quoted(f"a/{inside}"), git_quoted(f"b/{inside}"))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def as_json(snapshot: Snapshot, spans: tuple[Span, ...], texts: Sequence[str]) -> dict[str, object]:
+def as_json(snapshot: Snapshot, spans: tuple[HoleSpan, ...], texts: Sequence[str]) -> dict[str, object]:
     """The holes and the result of an answer as JSON; lines and columns count from 1, in characters."""
     positions = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
     holes = [

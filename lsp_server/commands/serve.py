@@ -15,7 +15,7 @@ from pathlib import Path
 
 from inference.models.family import ModelError
 from inference.remote import server_token
-from inference.remote.access import EndpointAccess
+from inference.remote.access import EndpointAuth
 from inference.remote.address import OWN_ENDPOINT
 from inference.terminal import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_workspace_argument, flag_settings, settings_of
@@ -166,7 +166,7 @@ def _announce(args: argparse.Namespace, scheme: str, host_port: ListenAddress, s
 
 async def _serve_stdio(start: StartConversation) -> int:
     client, bodies = transports.stdio(start)
-    await client.listen(bodies)
+    await client.relay_messages(bodies)
     status = client.conversation.exit_status
     _exit_within(EXIT_LIMIT_S, status)
     await client.leave()
@@ -176,7 +176,7 @@ async def _serve_stdio(start: StartConversation) -> int:
 async def _listen(
     args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
 ) -> None:
-    access = EndpointAccess(secret, any_user=args.any_user)
+    access = EndpointAuth(secret, any_user=args.any_user)
     if args.tcp:
         listener = await transports.listen_tcp(sockets, start, access)
     else:
@@ -192,12 +192,12 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     settings = settings_of(args)
     host_port = ListenAddress(*sockets[0].getsockname()[:2])
     is_compulsory = server_token.token_source(role=OWN_ENDPOINT) == OWN_ENDPOINT.token_variable
-    access = EndpointAccess(secret, is_compulsory=is_compulsory, any_user=args.any_user)
+    access = EndpointAuth(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.middleware(access=access, hosts=hosts, origins=args.allow_origin)
     _announce(args, "http", host_port, secret)
-    await app.serve(app.Endpoint(client, settings).app(middleware), sockets, access)
+    await app.serve(app.CompletionEndpoints(client, settings).app(middleware), sockets, access)
 
 
 def _fail(why: str) -> int:

@@ -39,10 +39,10 @@ def lines_of(text: str) -> list[str]:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def split_chunks(text: str) -> tuple[CodeChunk, ...]:
     """Overlapping pieces of all of a text."""
-    return tuple(chunk_lines(lines_of(text)))
+    return tuple(chunks_of_lines(lines_of(text)))
 
 
-def chunk_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]:
+def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]:
     """The same of some lines, which begin at line `first`."""
     for start in range(0, max(1, len(lines) - _STEP_LINES), _STEP_LINES):
         part = lines[start : start + CHUNK_LINES]

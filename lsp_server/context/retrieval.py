@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from inference.messages import BYTES_PER_TOKEN, Snippet, Status, fit_snippets
-from lsp_server.context.bm25 import CodeChunk, chunk_lines, lines_around, lines_of, rank_chunks, split_chunks
+from lsp_server.context.bm25 import CodeChunk, chunks_of_lines, lines_around, lines_of, rank_chunks, split_chunks
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
@@ -98,7 +98,7 @@ class ContextQuery:
         why_not = configuration.unreadable_reason
         return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, unreadable_reason=why_not)
 
-    def allowed(self, path: Path, language_id: str = "") -> Path | None:
+    def allowed_path(self, path: Path, language_id: str = "") -> Path | None:
         """The real path of a file that the model may see under all its names; None also for one that is not there."""
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
@@ -136,7 +136,7 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
     folders = tuple(Path(os.path.realpath(folder)) for folder in query.folders)
     own = Path(os.path.realpath(query.document.path))
     query = replace(query, document=replace(query.document, path=own), folders=folders)
-    allowed = ((buffer, query.allowed(buffer.path, buffer.language_id)) for buffer in query.others)
+    allowed = ((buffer, query.allowed_path(buffer.path, buffer.language_id)) for buffer in query.others)
     buffers = (
         replace(buffer, path=real) for buffer, real in allowed if real and real != own and _is_source(buffer.text)
     )
@@ -154,7 +154,7 @@ def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
     """Whether the imported files may still be shown, and the parts of the document are still in it."""
     own, text = query.shown_path(query.document.path), well_formed(query.document.text)
     is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
-    return is_in_text and all(map(query.allowed, last.imported))
+    return is_in_text and all(map(query.allowed_path, last.imported))
 
 
 def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
@@ -195,9 +195,9 @@ def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
         starts = [0, *accumulate(map(len, lines))]
         visible_chars = query.max_tokens * BYTES_PER_TOKEN
         hole_offset = starts[min(query.line, len(lines))]
-        yield from chunk_lines(lines[: bisect_left(starts, hole_offset - _VISIBLE_RATIO * visible_chars)])
+        yield from chunks_of_lines(lines[: bisect_left(starts, hole_offset - _VISIBLE_RATIO * visible_chars)])
         first_line = bisect_left(starts, hole_offset + visible_chars)
-        yield from chunk_lines(lines[first_line:], first_line)
+        yield from chunks_of_lines(lines[first_line:], first_line)
 
 
 def _imported(query: ContextQuery) -> list[Buffer]:
@@ -209,7 +209,7 @@ def _imported(query: ContextQuery) -> list[Buffer]:
     for _, _, files in islice(imports, _MAX_IMPORTS):
         inside = (file for file in files if file.startswith(folders))
         existing = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
-        real = next((path for file_path in existing if (path := query.allowed(file_path))), None)
+        real = next((path for file_path in existing if (path := query.allowed_path(file_path))), None)
         if len(buffers) == MAX_IMPORTED:
             break
         if real is not None and real not in visited:

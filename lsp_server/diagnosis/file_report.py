@@ -9,7 +9,7 @@ from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
 from lsp_server.documents.uris import names_of
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import hole_for
 from lsp_server.settings.configuration import NAME, Configuration
@@ -18,7 +18,7 @@ from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_id_of_path, table_of
 from lsp_server.syntax.lines import is_word
 
-Suggest = Callable[[Snapshot, Span], CheckResult]
+Suggest = Callable[[Snapshot, HoleSpan], CheckResult]
 """What an automatic request for a hole shows, or why nothing."""
 _ADVICE = (
     "change the setting that it names, where `settings` above says; if it names none, rename the file, or allow it "
@@ -75,7 +75,7 @@ def _language(file: Path, snapshot: Snapshot) -> CheckResult:
     return CheckResult("language", Grade.OK, f"{snapshot.language_id}, with a grammar")
 
 
-def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> tuple[CheckResult, Span | None]:
+def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> tuple[CheckResult, HoleSpan | None]:
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInputError as error:

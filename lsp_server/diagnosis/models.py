@@ -75,7 +75,7 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
         "shown": [*map(command_line, best["steps"])],
         "model": best["name"],
         "use": [
-            {"title": f"Use {download['name']} from {download['program']}", "model": setting_of(download)}
+            {"title": f"Use {download['name']} from {download['program']}", "model": model_setting(download)}
             for download in _usable(catalogue.get("found", ()), device)
         ],
     }
@@ -87,15 +87,15 @@ def _usable(downloads: Iterable[dict[str, Any]], device: str) -> list[dict[str, 
     return [download for download in downloads if download["fills"] and download["bytes_"] <= max_bytes][:_MAX_OFFERED]
 
 
-def setting_of(download: dict[str, Any]) -> str:
+def model_setting(download: dict[str, Any]) -> str:
     """The value of the setting `model` for another program's download: a name of Ollama's, otherwise the path."""
     return str(download["name"] if download["program"] == "Ollama" else download["path"])
 
 
-def advice_on_downloads(downloads: Iterable[dict[str, Any]], device: str) -> str:
+def other_programs_advice(downloads: Iterable[dict[str, Any]], device: str) -> str:
     """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
     settings = (
-        f'`model = "{setting_of(download)}"` from {download["program"]}' for download in _usable(downloads, device)
+        f'`model = "{model_setting(download)}"` from {download["program"]}' for download in _usable(downloads, device)
     )
     return "".join(f"; or set {setting}, which is already on this machine" for setting in settings)
 
@@ -103,7 +103,7 @@ def advice_on_downloads(downloads: Iterable[dict[str, Any]], device: str) -> str
 def other_programs_downloads() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
     downloads = discovery.discover_models()
-    return [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in downloads]
+    return [{**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads]
 
 
 def is_first_time() -> bool:
@@ -124,7 +124,7 @@ def next_step(catalogue: dict[str, Any]) -> str:
     if not model["steps"]:
         return use
     costs = f" ({format_bytes(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    more_advice = advice_on_downloads(catalogue["found"], catalogue["machine"]["device"])
+    more_advice = other_programs_advice(catalogue["found"], catalogue["machine"]["device"])
     return f"run: {', then '.join(map(command_line, model['steps']))}{costs}; then {use}{more_advice}"
 
 

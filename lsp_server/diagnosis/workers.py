@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.connect import STATUS_S, NotListeningError, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, attach_with_retries
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, paths_of_socket, socket_folders, worker_processes
 
@@ -41,7 +41,7 @@ class RunningWorker:
     """A worker that answers. `status.clients` does not count this client."""
 
     paths: WorkerPaths
-    release: str
+    worker_version: str
     status: Status
 
 
@@ -67,14 +67,14 @@ async def survey_workers(name: str) -> Survey:
 
 async def _probe(paths: WorkerPaths, name: str) -> RunningWorker | WorkerUnresponsiveError | None:
     try:
-        connection = await join(paths, name, STATUS_S)
+        connection = await attach_with_retries(paths, name, STATUS_S)
     except WorkerUnresponsiveError as silent:
         return silent
     except (NotListeningError, WorkerError):
         return None
     connection.close()
     status = connection.status
-    return RunningWorker(paths, connection.release, msgspec.structs.replace(status, clients=status.clients - 1))
+    return RunningWorker(paths, connection.worker_version, msgspec.structs.replace(status, clients=status.clients - 1))
 
 
 _LONG_STEP_S = 5.0
@@ -84,7 +84,7 @@ _LONG_STEP_S = 5.0
 def survey_as_json(workers: Survey) -> dict[str, object]:
     """All workers found, as JSON: each one's status and files."""
     running = [
-        {**msgspec.structs.asdict(worker.status), "release": worker.release, **_files(worker.paths)}
+        {**msgspec.structs.asdict(worker.status), "release": worker.worker_version, **_files(worker.paths)}
         for worker in workers.running
     ]
     silent = [{"pid": worker.pid, **_files(worker.paths)} for worker in workers.silent]

@@ -36,12 +36,12 @@ class ContentChange:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot(Source):
-    """A document at one version. `before` and `after` are around it."""
+    """A document at one version. `text_before` and `text_after` are around it."""
 
     version: int
     lines: LineIndex
-    before: str = ""
-    after: str = ""
+    text_before: str = ""
+    text_after: str = ""
 
 
 @dataclass(eq=False)
@@ -167,9 +167,9 @@ class Document:
 
     def _surrounded(self, snapshot: Snapshot) -> Snapshot:
         surroundings = self._around() if self._around else ("", "")
-        if surroundings == (snapshot.before, snapshot.after):
+        if surroundings == (snapshot.text_before, snapshot.text_after):
             return snapshot
-        return replace(snapshot, before=surroundings[0], after=surroundings[1])
+        return replace(snapshot, text_before=surroundings[0], text_after=surroundings[1])
 
     def _replace_all(self, text: str) -> None:
         self.text = well_formed(text)

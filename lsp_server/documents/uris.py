@@ -16,12 +16,12 @@ _PIECE = re.compile(r'[^?#&=;,"{}]+')
 @lru_cache(_MAX_CACHED)
 def local_path(uri: str) -> Path | None:
     """The absolute path of a `file:` URI on this machine, with `..` resolved by name alone; None for any other URI."""
-    path = path_as_given(uri)
+    path = unresolved_path(uri)
     return None if path is None else Path(normpath(path))
 
 
 @lru_cache(_MAX_CACHED)
-def path_as_given(uri: str) -> Path | None:
+def unresolved_path(uri: str) -> Path | None:
     """The same path keeping `..`, which after a link leads elsewhere than its name suggests."""
     parts = _split(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in unquote(_whole(parts)):

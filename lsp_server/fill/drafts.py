@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import crop, first_doubt
+from inference.ending import first_doubt, slice_pieces
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import MAX_PARSED_HOLES
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 
 _Pieces = tuple[str, ...]
 _Confidences = tuple[float, ...]
@@ -31,7 +31,7 @@ class DraftReader:
     Like the fill, a draft ends before its first token with a lower probability than `min_prob`.
     """
 
-    def __init__(self, snapshot: Snapshot, spans: Sequence[Span], min_prob: float = 0.0) -> None:
+    def __init__(self, snapshot: Snapshot, spans: Sequence[HoleSpan], min_prob: float = 0.0) -> None:
         self._spans = spans
         self._min_prob = min_prob
         self._fitter = postprocess.FillPostprocessor(snapshot, postprocess.FitDeadline(0))
@@ -50,7 +50,7 @@ class DraftReader:
             self._cached[index] = pieces, confidences, self._hole(self._spans[index], pieces, confidences)
         return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
-    def _hole(self, span: Span, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
+    def _hole(self, span: HoleSpan, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
         doubt = first_doubt(pieces, confidences, self._min_prob)
         text = self._fitter.fit(span, "".join(pieces), doubt) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
@@ -74,4 +74,4 @@ def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) ->
     first = "".join(pieces).find(text)
     if first < 0:
         return (text,), (sum(confidences) / max(len(confidences), 1),)
-    return crop(first, first + len(text), pieces, confidences)
+    return slice_pieces(first, first + len(text), pieces, confidences)

@@ -16,11 +16,11 @@ from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
 from lsp_server.fill import postprocess
-from lsp_server.fill.postprocess import MAX_PARSED_HOLES, Syntax, count_unfilled, current_texts, postprocess_all
+from lsp_server.fill.postprocess import MAX_PARSED_HOLES, HoleSyntax, count_unfilled, current_texts, postprocess_all
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import is_language_known, name_comment
 from lsp_server.syntax.lines import is_blank, model_line_ends
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
@@ -149,7 +149,7 @@ class FillResult:
 async def fill(
     worker: WorkerClient,
     snapshot: Snapshot,
-    spans: Sequence[holes.Span],
+    spans: Sequence[holes.HoleSpan],
     budget: FillBudget,
     *,
     options: FillOptions = FROM_SCRATCH,
@@ -182,7 +182,7 @@ async def fill(
 
 def request_for(
     snapshot: Snapshot,
-    spans: Sequence[holes.Span],
+    spans: Sequence[holes.HoleSpan],
     budget: FillBudget,
     options: FillOptions = FROM_SCRATCH,
     context: tuple[Snippet, ...] = (),
@@ -192,8 +192,8 @@ def request_for(
     segments = holes.segments(
         snapshot.text,
         spans,
-        snapshot.before,
-        snapshot.after,
+        snapshot.text_before,
+        snapshot.text_after,
         marker=marker,
         strength=options.strength,
         drafts=options.drafts,
@@ -206,7 +206,7 @@ def request_for(
         language=snapshot.language_id,
         path=file_name(snapshot.uri),
         name_comment=name_comment(snapshot.language_id, file_name(snapshot.uri)),
-        context=tuple(replace(snippet, text=holes.without_markers(snippet.text, marker)) for snippet in context),
+        context=tuple(replace(snippet, text=holes.replace_markers(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
         max_steps=budget.max_steps,
         quick=budget.quick,
@@ -221,7 +221,7 @@ def _why_unknown(snapshot: Snapshot) -> str:
     """Why the model cannot tell the document's language: no name, no id, at most a word of text; empty if it can. Where
     no comment tells it, as in JSON, only some families of models have another way.
     """
-    name, texts = file_name(snapshot.uri), (snapshot.before, snapshot.text, snapshot.after)
+    name, texts = file_name(snapshot.uri), (snapshot.text_before, snapshot.text, snapshot.text_after)
     if is_language_known(snapshot.language_id, name):
         is_told = name_comment(snapshot.language_id, name) or not all(map(is_blank, texts))
         return "" if is_told else NOTHING_TOLD
@@ -239,20 +239,20 @@ def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text
 
 
 def _add_syntax(
-    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.Span], marker: str
+    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
 ) -> tuple[Text | Hole, ...]:
     """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
     if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments
-    view = View.from_source(snapshot)
-    syntax = (Syntax.at_offset(view, span.start) for span in spans)
+    view = SyntaxView.from_source(snapshot)
+    syntax = (HoleSyntax.at_offset(view, span.start) for span in spans)
     return tuple(next(syntax).add_to(part) if isinstance(part, Hole) else part for part in segments)
 
 
 async def _request_fills(
     worker: WorkerClient,
     snapshot: Snapshot,
-    spans: Sequence[holes.Span],
+    spans: Sequence[holes.HoleSpan],
     budget: FillBudget,
     request: InfillRequest,
     *,

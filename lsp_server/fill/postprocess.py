@@ -29,7 +29,7 @@ from inference.ending import (
 from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.holes.blocks import OpenBracket, expression_brackets, open_brackets
 from lsp_server.holes.segments import splice
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
@@ -43,12 +43,12 @@ from lsp_server.syntax.lines import (
     is_word,
     line_end,
     line_start,
+    nonblank_line_above,
     plain_line_ends,
-    previous_line,
 )
 from lsp_server.syntax.parsing import Limit, Source, edit_tree, parse
 from lsp_server.syntax.scanning import brackets_of, comment_at_end
-from lsp_server.syntax.view import StringOrComment, View, goto_next, string_or_comment_at
+from lsp_server.syntax.view import StringOrComment, SyntaxView, skip_subtree, string_or_comment_at
 
 MAX_PARSE_S = 0.25
 """Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
@@ -85,7 +85,10 @@ _MAX_COUNTED = 100
 
 
 def rank_by_errors(
-    source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], deadline: FitDeadline | None = None
+    source: Source,
+    spans: Sequence[HoleSpan],
+    candidates: Sequence[tuple[str, ...]],
+    deadline: FitDeadline | None = None,
 ) -> list[int]:
     """The indices of `candidates`, with those that add errors to the tree moved last, compared with a plain name in the
     holes. Without a tree the order stays. Raises ValueError as `splice`, if there is a choice.
@@ -97,14 +100,14 @@ def rank_by_errors(
     return sorted(range(len(candidates)), key=breaks.__getitem__)
 
 
-def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str]) -> bool:
+def breaks_parse(source: Source, spans: Sequence[HoleSpan], fills: Sequence[str]) -> bool:
     """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
     return (count_errors_with(source, spans, fills) or 0) > _allowed_errors(source, spans)
 
 
 def count_errors_with(
     source: Source,
-    spans: Sequence[Span],
+    spans: Sequence[HoleSpan],
     fills: Sequence[str],
     deadline: FitDeadline | None = None,
     *,
@@ -122,7 +125,7 @@ def count_errors_with(
     return None if filled is None else count_errors(filled)
 
 
-def least_broken(source: Source, span: Span, *fills: str, deadline: FitDeadline | None = None) -> str:
+def least_broken(source: Source, span: HoleSpan, *fills: str, deadline: FitDeadline | None = None) -> str:
     """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
     if len(set(fills)) == 1:
         return fills[0]
@@ -139,15 +142,15 @@ def count_errors(tree: Tree | Node) -> int:
         count += node is not None and (node.is_error or node.is_missing)
         if node is not None and node.has_error and cursor.goto_first_child():
             continue
-        if not goto_next(cursor):
+        if not skip_subtree(cursor):
             break
     return count
 
 
-def _allowed_errors(source: Source, spans: Sequence[Span], deadline: FitDeadline | None = None) -> int:
+def _allowed_errors(source: Source, spans: Sequence[HoleSpan], deadline: FitDeadline | None = None) -> int:
     table = table_of(source.language_id)
     allowed = count_errors(source.tree) if source.tree else 0
-    for name in dict.fromkeys((table.name, table.name + table.statement_end)):
+    for name in dict.fromkeys((table.shortest_expression, table.shortest_expression + table.statement_end)):
         errors = count_errors_with(source, spans, [span.starts_with + name for span in spans], deadline)
         allowed = allowed if errors is None else min(allowed, errors)
     return allowed
@@ -193,7 +196,7 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
 @dataclass(frozen=True)
-class Syntax:
+class HoleSyntax:
     """What only a tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
 
     brackets: tuple[OpenBracket, ...] = ()
@@ -202,7 +205,7 @@ class Syntax:
     quotes: str | None = None
 
     @classmethod
-    def at_offset(cls, view: View | None, offset: int) -> Self:
+    def at_offset(cls, view: SyntaxView | None, offset: int) -> Self:
         """The syntax of a hole at `offset`; empty without a tree."""
         if view is None:
             return cls()
@@ -225,7 +228,7 @@ class Syntax:
 class HoleSurroundings:
     """The text around a hole, with the parts of its line on both sides. The tree says which `brackets` are open."""
 
-    span: Span
+    span: HoleSpan
     table: LanguageTable
     starts_with: str
     line_prefix: str
@@ -252,13 +255,13 @@ class HoleSurroundings:
         return self.literal is not None and not (self.literal.closer and self.literal.closer in fill)
 
 
-def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurroundings:
+def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> HoleSurroundings:
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
     starts_with = plain_line_ends(span.starts_with)
     above = text[max(span.start - _MAX_SIDE_CHARACTERS, 0) : span.start]
     below = text[span.end : span.end + _MAX_SIDE_CHARACTERS]
-    syntax = Syntax.at_offset(view, span.start)
+    syntax = HoleSyntax.at_offset(view, span.start)
     has_fences = table.ids[:1] == ("markdown",)
     ending = Ending(
         above,
@@ -285,7 +288,7 @@ def surroundings_of(source: Source, span: Span, view: View | None) -> HoleSurrou
     )
 
 
-def _is_unparsed(view: View, offset: int) -> bool:
+def _is_unparsed(view: SyntaxView, offset: int) -> bool:
     """Whether the grammar reads the code here as one token, as a macro's in C."""
     leaf = view.leaf_at(offset - 1)
     if leaf is None or leaf.child_count or string_or_comment_at(view, offset):
@@ -376,11 +379,11 @@ class FillPostprocessor:
         self._marker = marker
         self._mends = mends
         self._named = _replace_markers(source, marker, self._deadline)
-        self._view = View.from_source(self._named)
+        self._view = SyntaxView.from_source(self._named)
         self.drops = Counter[DropReason]()
-        self._cached: tuple[Span, HoleSurroundings] | None = None
+        self._cached: tuple[HoleSpan, HoleSurroundings] | None = None
 
-    def fit(self, span: Span, fill: str, doubt: int | None = None) -> str | None:
+    def fit(self, span: HoleSpan, fill: str, doubt: int | None = None) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
         Cuts what repeats the hole's surroundings, and adopts their indentation and line ends. With a `doubt`, only what
@@ -442,7 +445,7 @@ class FillPostprocessor:
             return DropReason.NEW_HOLE
         return close_on_new_line(hole, fill).replace("\n", eol_at(text, span.start))
 
-    def _surroundings(self, span: Span) -> HoleSurroundings:
+    def _surroundings(self, span: HoleSpan) -> HoleSurroundings:
         if self._cached is None or self._cached[0] != span:
             self._cached = span, surroundings_of(self._source, span, self._view)
         return self._cached[1]
@@ -508,7 +511,7 @@ def _replace_markers(source: Source, marker: str, deadline: FitDeadline) -> Sour
     limit = deadline.parse_limit() if marker and is_one_line(marker) and is_broken else None
     if limit is None:
         return source
-    name = table_of(source.language_id).name
+    name = table_of(source.language_id).shortest_expression
     text = source.text.replace(marker, (name * len(marker))[: len(marker)])
     tree = parse(source.language_id, text, limit=limit)
     return source if tree is None else Source(text, source.language_id, tree, source.uri)
@@ -555,7 +558,7 @@ def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
     """
     if "\n" not in fill:
         return fill
-    outer = indentation(previous_line(text, hole.span.start) or "", 0)
+    outer = indentation(nonblank_line_above(text, hole.span.start) or "", 0)
     own_step = hole.indent.removeprefix(outer) if hole.indent.startswith(outer) else ""
     step = indent_step(text, hole.span.start, own_step or hole.table.indent)
     with_tabs = "\t" in (hole.indent or step)
@@ -656,13 +659,13 @@ MAX_PARSED_HOLES = 8
 """Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not mended."""
 
 
-def current_texts(snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...]:
+def current_texts(snapshot: Snapshot, spans: Sequence[HoleSpan]) -> tuple[str, ...]:
     return tuple(snapshot.text[span.start : span.end] for span in spans)
 
 
 def postprocess_all(
     snapshot: Snapshot,
-    spans: Sequence[Span],
+    spans: Sequence[HoleSpan],
     candidates: Sequence[Candidate],
     deadline: FitDeadline | None = None,
     marker: str = "",

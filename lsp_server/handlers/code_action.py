@@ -32,8 +32,8 @@ from lsp_server.fill.drafts import DraftReader, progress_of
 from lsp_server.fill.pipeline import FillBudget, FillOptions, unfilled_message
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
-from lsp_server.holes import Span
-from lsp_server.inline.read_ahead import ReadAhead
+from lsp_server.holes import HoleSpan
+from lsp_server.inline.read_ahead import ReadAheadPrefill
 from lsp_server.lsp.capabilities import (
     COMMAND_PREFIX,
     FILL_KIND,
@@ -76,7 +76,7 @@ class ActionResult:
     edit: types.WorkspaceEdit
     activity: str
     id: str
-    left: str | None
+    unfilled_message: str | None
 
 
 async def perform(
@@ -88,7 +88,7 @@ async def perform(
         raise ActionNotDoneError(f"cannot fill: {reason}")
     settings = session.settings_of(uri)
     budget = FillBudget.from_settings(settings, invoked=True)
-    snapshot = await session.parsed(session.documents[uri])
+    snapshot = await session.parsed_snapshot(session.documents[uri])
     if snapshot is None or request.version not in (None, snapshot.version):
         raise ActionNotDoneError(STALE)
     start, end = offsets_of(snapshot.lines, request.range, session.client_capabilities.encoding)
@@ -118,7 +118,7 @@ async def perform(
         if is_refined
         else FillRecord(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
     )
-    session.events.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
+    session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
     session.feature(Refiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
     return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_texts(snapshot, holes)))
@@ -182,7 +182,7 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     ):
         return []
     marker = session.settings_of(document.uri).marker  # not in the thread
-    snapshot = await session.parsed(document)
+    snapshot = await session.parsed_snapshot(document)
     if snapshot is None:
         return []
     encoding = session.client_capabilities.encoding
@@ -190,8 +190,8 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     offered = [_to_code_action(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
-    if not session.client_capabilities.plugin:  # otherwise it tells where the cursor rests
-        session.feature(ReadAhead).cursor_rested(document, cursor)
+    if not session.client_capabilities.is_own_plugin:  # otherwise it tells where the cursor rests
+        session.feature(ReadAheadPrefill).cursor_rested(document, cursor)
     next_edit = await _next_edit(session, document, snapshot, cursor, only)
     return [*offered, *next_edit, *_download(session, params.context)]
 
@@ -200,12 +200,12 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
     """A button that downloads a real model, for clients without one of their own."""
     worker = session.worker
     is_automatic = context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    if is_automatic or session.client_capabilities.plugin or not worker.client.better:
+    if is_automatic or session.client_capabilities.is_own_plugin or not worker.client.better_model:
         return []
     if not _requests(context.only, DOWNLOAD_KIND):
         return []
-    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.client.better}])
-    return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
+    command = Command(worker.download_title, PULL_COMMAND, arguments=[{"model": worker.client.better_model}])
+    return [CodeAction(worker.download_title, kind=DOWNLOAD_KIND, command=command)]
 
 
 async def _next_edit(
@@ -221,7 +221,7 @@ async def _next_edit(
         service.search_in_background(document, cursor)
         return []
     offer = service.offer(snapshot.uri, edit)
-    change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], capabilities)
+    change = workspace_edit(snapshot, [HoleSpan(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], capabilities)
     title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
     command = accept_command(snapshot.uri, offer)
     return [CodeAction(title, kind=NEXT_EDIT_KIND, is_preferred=True, edit=change, command=command)]
@@ -255,7 +255,7 @@ def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params
     offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=diagnostics or None, tags=tags)
     range_ = range_of(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
-    options = {"strength": action.requested, "instruction": action.instruction}
+    options = {"strength": action.requested_strength, "instruction": action.instruction}
     argument |= {name: value for name, value in options.items() if value not in (None, "")}
     if session.client_capabilities.lazy_code_actions:
         offered.data = {**argument, "kind": action.kind.value}

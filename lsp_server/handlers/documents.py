@@ -28,15 +28,17 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     except Exception:
         session.mark_desynced(uri)  # better no fills than fills for a text the editor does not have
         raise
-    session.events.changed(uri, changes)
+    session.features.changed(uri, changes)
 
 
 def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> ContentChange:
     if isinstance(change, types.TextDocumentContentChangePartial):
         start = change.range.start
         end = change.range.end
-        return ContentChange((start.line, start.character), (end.line, end.character), session.text_of(change.text))
-    return ContentChange(None, None, session.text_of(change.text))
+        return ContentChange(
+            (start.line, start.character), (end.line, end.character), session.editor_line_ends(change.text)
+        )
+    return ContentChange(None, None, session.editor_line_ends(change.text))
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
@@ -45,7 +47,7 @@ def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> Non
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
-    session.events.saved(params.text_document.uri)
+    session.features.saved(params.text_document.uri)
 
 
 def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
@@ -89,4 +91,4 @@ def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentP
 
 def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     for cell in session.notebooks.cells_of(params.notebook_document.uri):
-        session.events.saved(cell)
+        session.features.saved(cell)

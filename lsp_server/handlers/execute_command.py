@@ -35,11 +35,11 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Com
     if handler is None:
         raise ReplyError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
     if session.is_guest and params.command in _USER_ONLY:
-        return command_answer(applied=False, reason="only the user who started the server may do this, where it runs")
+        return build_answer(applied=False, reason="only the user who started the server may do this, where it runs")
     return handler(session, params)
 
 
-def command_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
+def build_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
     return {"applied": applied, "reason": reason}
 
 
@@ -56,18 +56,18 @@ async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommand
         done = await perform(session, request, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
     except ActionCancelledError as cancelled:  # the user already knows
-        return command_answer(applied=False, reason=str(cancelled))
+        return build_answer(applied=False, reason=str(cancelled))
     except ActionNotDoneError as not_done:
         return _answer(session, request, applied=False, reason=str(not_done))
     if not applied:
-        session.events.rejected(request.uri, done.id)
-    return _answer(session, request, applied=applied, reason=reason or done.left)
+        session.features.rejected(request.uri, done.id)
+    return _answer(session, request, applied=applied, reason=reason or done.unfilled_message)
 
 
 def _answer(session: Session, request: ActionRequest, *, applied: bool, reason: str | None) -> CommandAnswer:
     if reason and request.tell:
         session.editor.show(reason, types.MessageType.Warning)
-    return command_answer(applied=applied, reason=reason)
+    return build_answer(applied=applied, reason=reason)
 
 
 async def _restart_worker(session: Session) -> CommandAnswer:
@@ -76,12 +76,12 @@ async def _restart_worker(session: Session) -> CommandAnswer:
             await session.partner.restart(load=False)  # so that the next one rereads the token
         others = await session.worker.restart()
     except WorkerError as failure:
-        return command_answer(applied=False, reason=str(failure))
+        return build_answer(applied=False, reason=str(failure))
     if not others:
-        return command_answer(applied=True)
+        return build_answer(applied=True)
     reason = f"other clients that used the worker ({others}) get the new one with their next request"
     session.editor.show(reason, types.MessageType.Info)
-    return command_answer(applied=True, reason=reason)
+    return build_answer(applied=True, reason=reason)
 
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
@@ -95,18 +95,18 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
             may_create=session.client_capabilities.progress,
         )
     except (NotPulledError, StoppedByUser) as problem:
-        return command_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
+        return build_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
     try:
         if session.settings.model == AUTO:
             await session.worker.client.choose_again()
     except WorkerError:  # it had no model so far
         return await _restart_worker(session)
-    return command_answer(applied=True)
+    return build_answer(applied=True)
 
 
 def _did_accept(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     accept(session, *_suggestion_in(params))
-    return command_answer(applied=False)
+    return build_answer(applied=False)
 
 
 def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
@@ -121,15 +121,15 @@ def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
 async def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     uri, suggestion_id = _suggestion_in(params)
     if reason := session.disabled_reason(uri):
-        return command_answer(applied=False, reason=f"cannot fill: {reason}")
+        return build_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
-        await session.feature(Refiner).suggestion(uri, suggestion_id)
+        await session.feature(Refiner).refine_suggestion(uri, suggestion_id)
     except NotRefinedError as nothing:
-        return command_answer(applied=False, reason=str(nothing))
+        return build_answer(applied=False, reason=str(nothing))
     except WorkerError as failure:
-        return command_answer(applied=False, reason=f"the partner did not answer: {failure}")
+        return build_answer(applied=False, reason=f"the partner did not answer: {failure}")
     session.editor.notify(REFINED, {"uri": uri, "id": suggestion_id})
-    return command_answer(applied=True)
+    return build_answer(applied=True)
 
 
 COMMANDS: dict[str, Handler] = {

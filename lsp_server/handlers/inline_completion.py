@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
-from lsp_server.inline.read_ahead import ReadAhead
+from lsp_server.inline.read_ahead import ReadAheadPrefill
 from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.draft_notifications import DraftSender
@@ -56,7 +56,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
         return InlineCompletionList(items=items)
 
-    request.reply = build_list
+    request.make_reply = build_list
     return session.feature(InlineService).complete(document.uri, request)
 
 
@@ -97,12 +97,12 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
-    request.reply = build_list
+    request.make_reply = build_list
     service = session.feature(ListService if session.client_capabilities.inline_completion else InlineService)
     return service.complete(document.uri, request)
 
 
-def options_at_start(session: Session) -> types.CompletionOptions | None:
+def initial_completion_options(session: Session) -> types.CompletionOptions | None:
     """The completion options in the reply to `initialize`; None if not offered."""
     if not _is_wanted(session.client_capabilities, session.settings):
         return None
@@ -137,7 +137,7 @@ class DidRestParams(Struct, frozen=True, rename="camel"):
 
 def did_rest(session: Session, params: DidRestParams, document: Document) -> None:
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
-    session.feature(ReadAhead).cursor_rested(document, offset)
+    session.feature(ReadAheadPrefill).cursor_rested(document, offset)
 
 
 def did_accept(session: Session, params: DidAcceptParams) -> None:
@@ -146,12 +146,12 @@ def did_accept(session: Session, params: DidAcceptParams) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     session.feature(NextEditService).accept(uri, suggestion_id)
-    for service in session.events.every(InlineService):
+    for service in session.features.every(InlineService):
         service.accept(uri, suggestion_id, units)
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:
     """The user rejected an inline completion; it does not come back automatically."""
-    for service in session.events.every(InlineService):
+    for service in session.features.every(InlineService):
         service.reject(params.text_document.uri, params.id)
     session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

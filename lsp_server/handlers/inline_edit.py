@@ -52,4 +52,4 @@ def did_show_inline_edit(session: Session, params: Any) -> None:
     """The user sees an offer: `item` is an edit from an answer."""
     match params:
         case {"item": {"command": {"arguments": [str(offer_id), str(uri)]}}}:
-            session.feature(NextEditService).show(uri, offer_id)
+            session.feature(NextEditService).mark_shown(uri, offer_id)

@@ -9,7 +9,7 @@ from typing import Any
 from lsprotocol import types
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.handlers.inline_completion import options_at_start
+from lsp_server.handlers.inline_completion import initial_completion_options
 from lsp_server.lsp.capabilities import parse_client_capabilities, server_capabilities
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol, ReplyError
 from lsp_server.session import Session
@@ -22,7 +22,7 @@ async def did_change_configuration(session: Session, params: types.DidChangeConf
     if isinstance(params.settings, Mapping):
         section = next((section for section in SETTINGS_SECTIONS if section in params.settings), None)
         if section is not None:
-            session.configuration.take_sent(params.settings[section])
+            session.configuration.set_editor_settings(params.settings[section])
             session.show_problems()
     await request_settings(session)
 
@@ -36,14 +36,14 @@ async def request_settings(session: Session) -> None:
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     sections = [(folder, section) for folder in folders for section in SETTINGS_SECTIONS]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder, section in sections]
-    replies = await session.editor.configuration(items)
+    replies = await session.editor.request_configuration(items)
     if replies is None:
         return
     for index, folder in enumerate(folders):
         folder_replies = replies[index * len(SETTINGS_SECTIONS) : (index + 1) * len(SETTINGS_SECTIONS)]
         raw = next((answer for answer in folder_replies if answer is not None), None)
         if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
-            session.configuration.take_sent(raw, folder)
+            session.configuration.set_editor_settings(raw, folder)
     session.show_problems()
 
 
@@ -68,7 +68,9 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
         options = {name: value for name, value in options.items() if name != TOKEN}
     session.start(capabilities, options, _folders(params))
     return types.InitializeResult(
-        capabilities=server_capabilities(session.client_capabilities, list(COMMANDS), options_at_start(session)),
+        capabilities=server_capabilities(
+            session.client_capabilities, list(COMMANDS), initial_completion_options(session)
+        ),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
     )
 
@@ -95,13 +97,13 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:
     """Answer every request that still runs, keep nothing, and leave the worker to others."""
     await protocol.drain(SHUTDOWN_S)
-    await leave(session)
+    await end_session(session)
 
 
-async def leave(session: Session) -> None:
+async def end_session(session: Session) -> None:
     """Forgets the documents and leaves the worker, without waiting for a hung one."""
     session.close()
-    await session.events.ended()
+    await session.features.ended()
     try:
         async with asyncio.timeout(SHUTDOWN_S):
             connections = (session.worker, session.partner, session.edit_model)

@@ -62,7 +62,7 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
     if chosen == AUTO:
         try:
             await session.worker.client.load()
-            if session.worker.client.better:
+            if session.worker.client.better_model:
                 answer["offer"] = offer(await probed_catalogue(session.settings.device))
         except (WorkerError, OSError, ValueError) as error:
             answer["problem"] = str(error)

@@ -3,22 +3,22 @@
 from lsp_server.holes.cursor import hole_at_cursor
 from lsp_server.holes.functions import body_around, function_around
 from lsp_server.holes.markers import DEFAULT_MARKER, markers, placeholders
-from lsp_server.holes.segments import Span, segments, splice, without_markers
+from lsp_server.holes.segments import HoleSpan, replace_markers, segments, splice
 from lsp_server.holes.selection import hole_in_selection, statement_around, statement_at, statement_start
 
 __all__ = [
     "DEFAULT_MARKER",
-    "Span",
+    "HoleSpan",
     "body_around",
     "function_around",
     "hole_at_cursor",
     "hole_in_selection",
     "markers",
     "placeholders",
+    "replace_markers",
     "segments",
     "splice",
     "statement_around",
     "statement_at",
     "statement_start",
-    "without_markers",
 ]

@@ -10,7 +10,7 @@ from inference.ending import unpaired
 from lsp_server.holes.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 
 _MAX_LINE_CHARACTERS = 1000
 """More than in any header; a line of generated code may have millions."""
@@ -27,7 +27,7 @@ class BlockStart:
     follows_header: bool  # and not after a documentation string
 
 
-def block_start_at(view: View, offset: int) -> BlockStart | None:
+def block_start_at(view: SyntaxView, offset: int) -> BlockStart | None:
     """The block that would start at `offset`; None if the code before it is neither a header nor documentation."""
     token = view.token_before(offset)
     if token is None:
@@ -45,7 +45,7 @@ def block_start_at(view: View, offset: int) -> BlockStart | None:
     return BlockStart(outer_indent, indent, not is_deeper(below, outer_indent), view.end(token), header is not None)
 
 
-def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
+def header_ended_by(view: SyntaxView, token: Node, offset: int) -> Node | None:
     """The node whose first line starts the header that `token` ends, by the tree or else by the text; or None."""
     owner, table = view.parent(token), view.table
     if token.type in table.openers and owner is not None and not owner.is_error:
@@ -58,7 +58,7 @@ def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
     return token if _looks_like_header(view, token, offset) else None
 
 
-def opens_block(view: View, bracket: Node, owner: Node) -> bool:
+def bracket_opens_block(view: SyntaxView, bracket: Node, owner: Node) -> bool:
     """Whether an opening bracket, a child of `owner`, starts a block of statements, and not an expression."""
     table = view.table
     if bracket.type not in table.openers or owner.type in table.data:
@@ -68,7 +68,7 @@ def opens_block(view: View, bracket: Node, owner: Node) -> bool:
     return owner.type in table.blocks or owner.type in table.headers
 
 
-def _looks_like_header(view: View, token: Node, offset: int) -> bool:
+def _looks_like_header(view: SyntaxView, token: Node, offset: int) -> bool:
     """Whether the line up to `token` opens a block. Between it and `offset`, only a line end matters."""
     if not view.table.opening:
         return False
@@ -78,7 +78,7 @@ def _looks_like_header(view: View, token: Node, offset: int) -> bool:
     return re.search(view.table.opening, line) is not None
 
 
-def _documented_by(view: View, token: Node) -> Node | None:
+def _documented_by(view: SyntaxView, token: Node) -> Node | None:
     """The header whose block so far is only a documentation string, which `token` ends."""
     statement = _statement_of(view, token)
     above = view.ancestors(statement)[1:3]
@@ -89,7 +89,7 @@ def _documented_by(view: View, token: Node) -> Node | None:
     return header if is_first and is_documentation(view, header, statement) else None
 
 
-def _statement_of(view: View, token: Node) -> Node:
+def _statement_of(view: SyntaxView, token: Node) -> Node:
     """The expression statement that contains `token`; otherwise `token` itself."""
     return next((node for node in view.ancestors(token) if node.type in view.table.statements), token)
 
@@ -109,7 +109,7 @@ class OpenBracket:
     is_block: bool = False  # it holds statements, not an expression
 
 
-def open_brackets(view: View, offset: int) -> list[OpenBracket]:
+def open_brackets(view: SyntaxView, offset: int) -> list[OpenBracket]:
     """The brackets open at `offset`, outermost first. An interpolation's braces count, quotes do not."""
     brackets: list[OpenBracket] = []
     for node in view.ancestors(view.token_before(offset)):
@@ -125,14 +125,14 @@ def expression_brackets(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket
     return brackets[blocks[-1] + 1 :] if blocks else brackets
 
 
-def _open_in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBracket]:
+def _open_in_broken_siblings(view: SyntaxView, block: Node, offset: int) -> Iterator[OpenBracket]:
     """The brackets that error nodes before `offset` on its line leave open: the start of an unfinished statement."""
     for child in view.children(block, line_start(view.text, offset), offset):
         if child.is_error and view.end(child) < offset:
             yield from reversed(_open_among_children(view, child, offset))
 
 
-def _open_among_children(view: View, node: Node, offset: int) -> list[OpenBracket]:
+def _open_among_children(view: SyntaxView, node: Node, offset: int) -> list[OpenBracket]:
     """The brackets among a node's children that are open at `offset`, outermost first."""
     near = view.brackets(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS)
     preceding = [child for child in near if view.end(child) <= offset]
@@ -144,7 +144,7 @@ def _open_among_children(view: View, node: Node, offset: int) -> list[OpenBracke
             view.start(child),
             index < len(closers) and CLOSERS[kind] == closers[index][1],
             node.type,
-            opens_block(view, child, node),
+            bracket_opens_block(view, child, node),
         )
         for index, (child, kind) in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
     ]

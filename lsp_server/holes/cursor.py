@@ -5,11 +5,11 @@ import re
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
 from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
-from lsp_server.holes.segments import Span
+from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View, string_or_comment_at
+from lsp_server.syntax.view import SyntaxView, string_or_comment_at
 
 _HEADER = re.compile(
     r"[{:]$|^\s*(?:for|while|until|if|elif|elseif|unless)\b.*\b(?:do|then)$|^\s*(?:else|do|begin|repeat|loop)$"
@@ -22,12 +22,12 @@ _BLOCK_END = re.compile(
 """What a line begins with that ends a block; the lines above it are deeper."""
 
 
-def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
+def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> HoleSpan | None:
     """The hole at a cursor, a marker first; None if a suggestion would only get in the way, as in the middle of a word.
 
     Without a tree, indentation shows what a blank line lacks.
     """
-    text, table, view = source.text, table_of(source.language_id), View.from_source(source)
+    text, table, view = source.text, table_of(source.language_id), SyntaxView.from_source(source)
     if text.startswith("\r\n", offset - 1) and offset > 0:
         offset -= 1  # it was between the two characters of a line end
     if touching := marker_touching(source, marker, offset):
@@ -55,27 +55,27 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     return _hole_before_code(view, offset, line_prefix, word)
 
 
-def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
+def _insertion(offset: int, kind: HoleKind, word: str = "") -> HoleSpan:
     """White space to the right stays, because editors do not show a suggestion that would replace it."""
-    return Span(offset - len(word), offset, kind, word, single_line=True)
+    return HoleSpan(offset - len(word), offset, kind, word, single_line=True)
 
 
-def _hole_in_literal(text: str, offset: int, end: int, word: str) -> Span:
+def _hole_in_literal(text: str, offset: int, end: int, word: str) -> HoleSpan:
     """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
     if word or lines.is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
-    return Span(offset, end, HoleKind.LINE, single_line=True)
+    return HoleSpan(offset, end, HoleKind.LINE, single_line=True)
 
 
-def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> Span:
+def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> HoleSpan:
     line_prefix = text[lines.line_start(text, offset) : offset]
     is_inside = block is not None and lines.is_deeper(
         line_prefix, block.outer_indent
     )  # then keep the user's own indentation
     if block and block.is_missing and (block.follows_header or is_inside):
-        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing_indent(block.indent, line_prefix))
+        return HoleSpan(offset, offset, HoleKind.BODY, "" if is_inside else _missing_indent(block.indent, line_prefix))
     indent = _missing_indent(_indent_between(text, table, offset, line_prefix), line_prefix)
-    return Span(offset, offset, HoleKind.LINE, indent, single_line=True)
+    return HoleSpan(offset, offset, HoleKind.LINE, indent, single_line=True)
 
 
 def _missing_indent(indent: str, typed: str) -> str:
@@ -85,7 +85,7 @@ def _missing_indent(indent: str, typed: str) -> str:
 
 def _block_without_tree(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
     """The block that would start on a blank line of a text without a tree."""
-    above = lines.previous_line(text, offset)
+    above = lines.nonblank_line_above(text, offset)
     if above is None:
         return None
     outer = lines.indentation(above, 0)
@@ -99,7 +99,7 @@ def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) ->
     line below ends a block or closes a bracket, that of what is in there, unless a deeper one is `typed`.
     """
     below = lines.next_line_indent(text, offset, table.line_comment)
-    above = lines.previous_line(text, offset)
+    above = lines.nonblank_line_above(text, offset)
     if below is None or above is None or lines.is_deeper(below, outer := lines.indentation(above, 0)):
         return ""
     if lines.is_deeper(typed, below) or not _BLOCK_END.match(text, lines.line_end(text, offset)):
@@ -107,28 +107,28 @@ def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) ->
     return outer + (lines.indent_step(text, offset, table.indent) if above[-1:] in CLOSERS else "")
 
 
-def _line_end_hole(view: View, offset: int, word: str) -> Span | None:
+def _line_end_hole(view: SyntaxView, offset: int, word: str) -> HoleSpan | None:
     block = None if word else block_start_at(view, offset)
     if block and block.header_end == offset:
         if block.is_missing:
-            return Span(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
+            return HoleSpan(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
         if block.follows_header:
             return None
     return _insertion(offset, HoleKind.LINE, word)
 
 
-def _is_only_comment(view: View, offset: int, end: int) -> bool:
+def _is_only_comment(view: SyntaxView, offset: int, end: int) -> bool:
     """Whether only a comment follows on the line."""
     first = next(view.leaves(offset, end), None)
     return first is not None and first.type in view.table.comments | view.table.ignored
 
 
-def _ends_header(view: View, offset: int) -> bool:
+def _ends_header(view: SyntaxView, offset: int) -> bool:
     block = block_start_at(view, offset)
     return block is not None and block.follows_header and block.header_end >= lines.line_start(view.text, offset)
 
 
-def _hole_before_code(view: View, offset: int, line_prefix: str, word: str) -> Span | None:
+def _hole_before_code(view: SyntaxView, offset: int, line_prefix: str, word: str) -> HoleSpan | None:
     """With code to the right: the rest of the argument inside brackets, and an insertion anywhere else."""
     if word:
         return _insertion(offset, HoleKind.EXPRESSION, word)
@@ -137,7 +137,7 @@ def _hole_before_code(view: View, offset: int, line_prefix: str, word: str) -> S
         end = _operand_end(view, offset)
         takes_arguments = brackets[-1].kind == "(" and brackets[-1].owner in view.table.argument_lists
         is_empty = takes_arguments and _closes_at(view, brackets[-1], offset, end)
-        return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
+        return HoleSpan(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
     if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset, offset):
         return _empty_block_hole(view, offset)
     if lines.is_blank(line_prefix) or lines.is_word(view.text[offset : offset + 1], view.table.word_characters):
@@ -145,21 +145,21 @@ def _hole_before_code(view: View, offset: int, line_prefix: str, word: str) -> S
     return _insertion(offset, HoleKind.EXPRESSION)
 
 
-def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
+def _closes_at(view: SyntaxView, bracket: OpenBracket, offset: int, end: int) -> bool:
     """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
     line_suffix = view.text[end : lines.line_end(view.text, end)].lstrip()
     return lines.is_blank(view.text[bracket.start + 1 : offset]) and line_suffix.startswith(CLOSERS[bracket.kind])
 
 
-def _empty_block_hole(view: View, offset: int) -> Span:
+def _empty_block_hole(view: SyntaxView, offset: int) -> HoleSpan:
     """Between the brackets of a block on one line: separate lines, unless the user has put spaces there."""
     block = block_start_at(view, offset)
     if block is None or block.header_end != offset:
-        return Span(offset, offset, HoleKind.BODY, single_line=True)
-    return Span(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
+        return HoleSpan(offset, offset, HoleKind.BODY, single_line=True)
+    return HoleSpan(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
 
 
-def _operand_end(view: View, offset: int) -> int:
+def _operand_end(view: SyntaxView, offset: int) -> int:
     """The end of the operand that starts at `offset`; `offset` itself if an operator or keyword follows."""
     end = offset
     depth = 0

@@ -7,10 +7,10 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.holes.segments import Span
+from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,21 @@ class FunctionBody:
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
     """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
-    view = View.from_source(source)
+    view = SyntaxView.from_source(source)
     function = next(iter(functions_around(view, start, end)), None) if view else None
     return extent(view, function) if view and function else None
 
 
-def body_around(source: Source, offset: int) -> Span | None:
+def body_around(source: Source, offset: int) -> HoleSpan | None:
     """The body of the innermost function at `offset`, existing or missing; None outside, and without a grammar."""
-    view = View.from_source(source)
+    view = SyntaxView.from_source(source)
     if view is None:
         return None
     bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
     return next((hole_from(view, body, body.start, body.parts) for body in bodies if body), None)
 
 
-def functions_around(view: View, start: int, end: int) -> list[Node]:
+def functions_around(view: SyntaxView, start: int, end: int) -> list[Node]:
     """The functions that contain [start, end], innermost first. A cursor below an indented body still belongs to it."""
     if view.table.by_indentation and start == end:
         typed = view.text[lines.line_start(view.text, start) : start]
@@ -53,7 +53,7 @@ def functions_around(view: View, start: int, end: int) -> list[Node]:
     return _enclosing(view, start, end)
 
 
-def _enclosing(view: View, start: int, end: int) -> list[Node]:
+def _enclosing(view: SyntaxView, start: int, end: int) -> list[Node]:
     """A cursor between two tokens is in both."""
     functions = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
@@ -65,19 +65,19 @@ def _enclosing(view: View, start: int, end: int) -> list[Node]:
     return sorted(functions.values(), key=lambda node: node.end_byte - node.start_byte)
 
 
-def _is_short_closure(view: View, function: Node) -> bool:
+def _is_short_closure(view: SyntaxView, function: Node) -> bool:
     """Whether a function's body is just an expression, as in `x => x + 1`: then it is part of the code around it."""
     body = function.child_by_field_name("body") if function.type in view.table.closures else None
     return body is not None and body.type not in view.table.blocks
 
 
-def extent(view: View, function: Node) -> tuple[int, int]:
+def extent(view: SyntaxView, function: Node) -> tuple[int, int]:
     parent = view.parent(function)
     wrapped = parent if parent is not None and parent.type in view.table.wrappers else function
     return view.start(wrapped), view.end(wrapped)
 
 
-def body_of(view: View, function: Node) -> FunctionBody | None:
+def body_of(view: SyntaxView, function: Node) -> FunctionBody | None:
     """The body of a function, existing or missing; None for a declaration without one."""
     block = function.child_by_field_name("body")
     if block is not None and block.type not in view.table.blocks:
@@ -100,7 +100,7 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
     return _without_documentation(view, function, start, max(start, end), inside, is_closed)
 
 
-def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
+def _header_and_rest(view: SyntaxView, function: Node, block: Node) -> tuple[Node, list[Node]]:
     """The last token of a header without a following bracket, and the comments and statements after it."""
     preceding = list(takewhile(lambda child: child.id != block.id, function.children))
     comments: list[Node] = []
@@ -109,7 +109,7 @@ def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, lis
     return (preceding[-1] if preceding else function), [*comments, *_statements(view, block)]
 
 
-def _statements(view: View, block: Node) -> list[Node]:
+def _statements(view: SyntaxView, block: Node) -> list[Node]:
     """The statements and comments of a block, even if the grammar puts them in a separate list."""
     return [
         statement
@@ -123,7 +123,7 @@ def _statements(view: View, block: Node) -> list[Node]:
 
 
 def _without_documentation(
-    view: View, function: Node, start: int, end: int, inside: Sequence[Node], is_closed: bool
+    view: SyntaxView, function: Node, start: int, end: int, inside: Sequence[Node], is_closed: bool
 ) -> FunctionBody:
     """The body without documentation and without a comment on the header's line, which belongs to the header."""
     parts = list(inside)
@@ -137,20 +137,20 @@ def _without_documentation(
     return FunctionBody(function, start, max(end, start), tuple(parts), is_closed, is_block=True)
 
 
-def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
+def hole_from(view: SyntaxView, body: FunctionBody, start: int, parts: Sequence[Node]) -> HoleSpan:
     """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays."""
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)
     if not body.is_block or not lines.is_one_line(text, start, first):
-        return Span(first, last, HoleKind.BODY)
+        return HoleSpan(first, last, HoleKind.BODY)
     if body.is_closed and lines.is_one_line(text, last, body.end):
         last = body.end
     elif body.is_closed and not parts:  # blank lines
         last = max(lines.end_of_line_before(text, body.end), start)
-    return Span(start, last, HoleKind.BODY, lines.eol_at(text, start) + _body_indent(view, body))
+    return HoleSpan(start, last, HoleKind.BODY, lines.eol_at(text, start) + _body_indent(view, body))
 
 
-def _body_indent(view: View, body: FunctionBody) -> str:
+def _body_indent(view: SyntaxView, body: FunctionBody) -> str:
     """The indentation of a body's statements: that of the first one, if it has a line of its own."""
     block = body.function.child_by_field_name("body")
     parts = _statements(view, block) if block is not None else []
@@ -161,17 +161,17 @@ def _body_indent(view: View, body: FunctionBody) -> str:
     return _outer_indent(view, body.function) + lines.indent_step(view.text, body.start, view.table.indent)
 
 
-def header_of(view: View, node: Node) -> str:
+def header_of(view: SyntaxView, node: Node) -> str:
     start, end = extent(view, node)
     block = node.child_by_field_name("body")
     return view.text[start : end if block is None else max(view.start(block), start)]
 
 
-def _outer_indent(view: View, function: Node) -> str:
+def _outer_indent(view: SyntaxView, function: Node) -> str:
     return lines.indentation(view.text, view.start(function))
 
 
-def is_documentation(view: View, function: Node, statement: Node) -> bool:
+def is_documentation(view: SyntaxView, function: Node, statement: Node) -> bool:
     """Whether `statement`, the first one of a function or class, is its documentation string."""
     return (
         function.type in view.table.documented

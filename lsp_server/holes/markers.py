@@ -13,19 +13,19 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import expression_brackets, open_brackets
 from lsp_server.holes.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
-from lsp_server.holes.segments import Span
+from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import is_alone, is_blank, is_one_line, line_end
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View, string_or_comment_at
+from lsp_server.syntax.view import SyntaxView, string_or_comment_at
 
 DEFAULT_MARKER = "???"
 MAX_MARKERS = 5000
 """More are left for the next time: no answer fills as many."""
 
 
-def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[HoleSpan]:
     """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
     may become several lines; any other is a `MARKER`.
     """
@@ -37,7 +37,7 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
     return _spans(source, offsets[:MAX_MARKERS], marker)
 
 
-def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
+def marker_touching(source: Source, marker: str, offset: int) -> HoleSpan | None:
     """The marker that `offset` touches; None: there is none."""
     text = source.text
     near = text[max(offset - len(marker), 0) : offset + len(marker)]
@@ -54,18 +54,18 @@ def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
     return (match.start() for match in re.compile(re.escape(marker)).finditer(text, start, end))
 
 
-def _spans(source: Source, offsets: Sequence[int], marker: str) -> list[Span]:
-    view = View.from_source(source) if offsets else None
+def _spans(source: Source, offsets: Sequence[int], marker: str) -> list[HoleSpan]:
+    view = SyntaxView.from_source(source) if offsets else None
     return [_span(source, view, offset, offset + len(marker)) for offset in offsets]
 
 
-def _span(source: Source, view: View | None, start: int, end: int) -> Span:
+def _span(source: Source, view: SyntaxView | None, start: int, end: int) -> HoleSpan:
     if not lines.is_alone(source.text, start, end) or (view is not None and _is_inside(view, start)):
-        return Span(start, end, HoleKind.MARKER, single_line=True)
-    return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
+        return HoleSpan(start, end, HoleKind.MARKER, single_line=True)
+    return HoleSpan(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
 
 
-def _is_inside(view: View, offset: int) -> bool:
+def _is_inside(view: SyntaxView, offset: int) -> bool:
     """Whether `offset` is in a string, a comment, or the brackets of an expression."""
     return bool(string_or_comment_at(view, offset) or expression_brackets(open_brackets(view, offset)))
 
@@ -98,13 +98,15 @@ _MAX_CANDIDATES = 5000
 """How many places to examine; a generated file may have any number."""
 
 
-def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+def placeholders(
+    source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None
+) -> list[HoleSpan]:
     """All holes within [start, end), in order and without overlaps: the `markers`, and functions whose body is only
     `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
     """
     end = len(source.text) if end is None else end
     spans = markers(source, marker, start, end)
-    view = View.from_source(source)
+    view = SyntaxView.from_source(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return spans
     for span in (*_missing_bodies(view, start, end), *_filler_holes(view, start, end)):
@@ -113,7 +115,7 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
     return spans
 
 
-def _insert(spans: list[Span], span: Span) -> None:
+def _insert(spans: list[HoleSpan], span: HoleSpan) -> None:
     """Inserts `span` in order, unless it overlaps or touches another span."""
     index = bisect_left(spans, span.start, key=lambda neighbour: neighbour.start)
     near = spans[max(index - 1, 0) : index + 1]
@@ -121,7 +123,7 @@ def _insert(spans: list[Span], span: Span) -> None:
         spans.insert(index, span)
 
 
-def _missing_bodies(view: View, start: int, end: int) -> Iterator[Span]:
+def _missing_bodies(view: SyntaxView, start: int, end: int) -> Iterator[HoleSpan]:
     visited_ids = set[int]()
     bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
     for match in islice(_start_pattern(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
@@ -135,7 +137,7 @@ def _missing_bodies(view: View, start: int, end: int) -> Iterator[Span]:
             yield span
 
 
-def _missing_body(view: View, body: FunctionBody) -> Span | None:
+def _missing_body(view: SyntaxView, body: FunctionBody) -> HoleSpan | None:
     """The hole of a body that is empty, a filler, or a comment that says what to do."""
     comments = [part for part in body.parts if part.type in view.table.comments]
     code = [part for part in body.parts if part.type not in view.table.comments]
@@ -147,7 +149,7 @@ def _missing_body(view: View, body: FunctionBody) -> Span | None:
     return hole_from(view, body, body.start, ()) if _is_empty(view, body) else None
 
 
-def _is_empty(view: View, body: FunctionBody) -> bool:
+def _is_empty(view: SyntaxView, body: FunctionBody) -> bool:
     """Whether there is nothing between the brackets of a body; between words there must be at least an empty line."""
     text, end = view.text, body.end
     is_visibly_empty = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
@@ -157,7 +159,7 @@ def _is_empty(view: View, body: FunctionBody) -> bool:
     return body.is_closed and is_visibly_empty and not may_be and is_blank(text[body.start : end])
 
 
-def _filler_hole(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
+def _filler_hole(view: SyntaxView, body: FunctionBody, code: list[Node]) -> HoleSpan | None:
     """The only statement of a body, if it is a filler. Comments before it stay."""
     filler, table = view.code(code[0]), view.table
     is_inline = is_one_line(view.text, body.start, view.start(code[0]))
@@ -167,7 +169,7 @@ def _filler_hole(view: View, body: FunctionBody, code: list[Node]) -> Span | Non
     return hole_from(view, body, view.end(preceding[-1]) if preceding else body.start, code)
 
 
-def _is_intentional(view: View, function: Node) -> bool:
+def _is_intentional(view: SyntaxView, function: Node) -> bool:
     """Whether a function intentionally has no body, judging by its header, documentation, a comment or its class."""
     start, end = extent(view, function)
     text = view.text[start : line_end(view.text, end)]
@@ -187,7 +189,7 @@ def _is_inherited(text: str, name: str) -> bool:
     return re.search(rf"\b(?:extends\s+|class\s+\w+\s*[(<:][^{{)\n]*?\b){re.escape(name)}\b", text) is not None
 
 
-def _filler_holes(view: View, start: int, end: int) -> Iterator[Span]:
+def _filler_holes(view: SyntaxView, start: int, end: int) -> Iterator[HoleSpan]:
     """Placeholders for missing code anywhere: a statement among others, or part of an expression."""
     for match in islice(_start_pattern(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
         if string_or_comment_at(view, match.start()):
@@ -197,7 +199,7 @@ def _filler_holes(view: View, start: int, end: int) -> Iterator[Span]:
         if whole:
             end = view.end(whole[-1])
             alone = is_alone(view.text, match.start(), end)
-            yield Span(match.start(), end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
+            yield HoleSpan(match.start(), end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
 
 
 @cache

@@ -12,7 +12,7 @@ _OTHER_HOLE = "_"
 
 
 @dataclass(frozen=True)
-class Span:
+class HoleSpan:
     """A hole. Its fill replaces `text[start:end]` and begins with `starts_with`: the typed part of a word, or the line
     end and indentation that the syntax requires. A fill of a `single_line` span has no line end.
     """
@@ -26,7 +26,7 @@ class Span:
 
 def segments(
     text: str,
-    spans: Sequence[Span],
+    spans: Sequence[HoleSpan],
     prefix: str = "",
     suffix: str = "",
     *,
@@ -40,7 +40,7 @@ def segments(
     where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
     many drafts.
     """
-    pinned_texts = pinned(text, spans)
+    pinned_texts = pinned_pieces(text, spans)
     pinned_texts[0] = prefix + pinned_texts[0]
     pinned_texts[-1] += suffix
     texts = [text[span.start : span.end] for span in spans] if drafts is None else drafts
@@ -59,7 +59,7 @@ def segments(
     ]
     parts: list[Text | Hole] = []
     for pinned_text, hole in zip(pinned_texts, [*holes, None], strict=True):
-        parts += [Text(without_markers(well_formed(pinned_text), marker))] if pinned_text else []
+        parts += [Text(replace_markers(well_formed(pinned_text), marker))] if pinned_text else []
         parts += [hole] if hole else []
     return tuple(parts)
 
@@ -68,17 +68,17 @@ def _with_forced_start(current: str, start: str) -> str:
     return current if not current or current.startswith(start) else start + current.lstrip()
 
 
-def without_markers(text: str, marker: str) -> str:
+def replace_markers(text: str, marker: str) -> str:
     """`text` as the model reads it: with a name in place of every `marker`. An empty marker means none."""
     return text.replace(marker, _OTHER_HOLE) if marker else text
 
 
-def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
+def splice(text: str, spans: Sequence[HoleSpan], fills: Sequence[str]) -> str:
     """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
-    return "".join(span for pair in zip(pinned(text, spans), [*fills, ""], strict=True) for span in pair)
+    return "".join(span for pair in zip(pinned_pieces(text, spans), [*fills, ""], strict=True) for span in pair)
 
 
-def pinned(text: str, spans: Sequence[Span]) -> list[str]:
+def pinned_pieces(text: str, spans: Sequence[HoleSpan]) -> list[str]:
     """The pieces of text before, between and after the spans, one more than there are spans. Raises ValueError."""
     ranges = [(span.start, span.end) for span in spans]
     cuts = [0, *chain.from_iterable(ranges), len(text)]

@@ -7,10 +7,10 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import expression_brackets, open_brackets
 from lsp_server.holes.functions import body_of, functions_around
-from lsp_server.holes.segments import Span
+from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View, string_or_comment_at
+from lsp_server.syntax.view import SyntaxView, string_or_comment_at
 
 _MAX_DEPTH = 50
 _HUGE_CHILDREN = 5000
@@ -19,21 +19,21 @@ _MAX_CHILDREN = 50
 """A block begins soon after the end of its header."""
 
 
-def hole_in_selection(source: Source, start: int, end: int) -> Span | None:
+def hole_in_selection(source: Source, start: int, end: int) -> HoleSpan | None:
     """[start, end) without white space at its edges, as one hole to rework; None if nothing is left."""
     text = source.text
     start, end = trimmed(text, start, end)
     if start == end:
         return None
-    view = View.from_source(source)
+    view = SyntaxView.from_source(source)
     single_line = is_one_line(text, start, end)
     if view is not None and _is_body(view, start, end):
-        return Span(start, end, HoleKind.BODY, single_line=single_line)
+        return HoleSpan(start, end, HoleKind.BODY, single_line=single_line)
     kind = _hole_kind(view, start, is_alone(text, start, end), single_line)
-    return Span(start, end, kind, single_line=single_line)
+    return HoleSpan(start, end, kind, single_line=single_line)
 
 
-def statement_around(source: Source, start: int, end: int) -> Span | None:
+def statement_around(source: Source, start: int, end: int) -> HoleSpan | None:
     """The innermost statement over [start, end], only the header of a compound one; None if there is no code.
 
     Without a grammar, or in broken code: the lines of the range, starting from its open brackets.
@@ -42,7 +42,7 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
     start, end = trimmed(text, start, end)
     if start == end and is_blank(text[line_start(text, start) : line_end(text, end)]):
         return None
-    view = View.from_source(source)
+    view = SyntaxView.from_source(source)
     statement = None if view is None else _statement(view, start, end)
     if view is None or statement is None:
         first, last = _lines(view, text, start, end)
@@ -52,10 +52,10 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
     if first == last:
         return None
     single_line = is_one_line(text, first, last)
-    return Span(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
+    return HoleSpan(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
-def statement_at(source: Source, offset: int) -> Span | None:
+def statement_at(source: Source, offset: int) -> HoleSpan | None:
     """The innermost statement at a cursor, or else beside it on its line; None if there is no code."""
     text = source.text
     start, end = trimmed(text, line_start(text, offset), line_end(text, offset))
@@ -68,7 +68,7 @@ def statement_start(source: Source, offset: int) -> int:
 
     In broken code: the start of the line, or of the line with the first open bracket.
     """
-    text, view = source.text, View.from_source(source)
+    text, view = source.text, SyntaxView.from_source(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):
         offset = end_of_text_before(text, offset)
     statement = None if view is None else _statement(view, offset, offset)
@@ -86,7 +86,7 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip())
 
 
-def _is_body(view: View, start: int, end: int) -> bool:
+def _is_body(view: SyntaxView, start: int, end: int) -> bool:
     """Whether [start, end) is the whole body of a function, with or without its documentation."""
     function = next(iter(functions_around(view, start, end)), None)
     body = None if function is None else body_of(view, function)
@@ -95,7 +95,7 @@ def _is_body(view: View, start: int, end: int) -> bool:
     return view.start(body.parts[0]) == start and view.end(body.parts[-1]) <= end
 
 
-def _hole_kind(view: View | None, start: int, is_whole_line: bool, single_line: bool) -> HoleKind:
+def _hole_kind(view: SyntaxView | None, start: int, is_whole_line: bool, single_line: bool) -> HoleKind:
     if not single_line:
         return HoleKind.BLOCK
     if is_whole_line or (view is not None and string_or_comment_at(view, start)):
@@ -103,7 +103,7 @@ def _hole_kind(view: View | None, start: int, is_whole_line: bool, single_line: 
     return HoleKind.EXPRESSION
 
 
-def _statement(view: View, start: int, end: int) -> Node | None:
+def _statement(view: SyntaxView, start: int, end: int) -> Node | None:
     """The innermost node over the range that is in a block, or ends with one; None: an error is in between."""
     last: Node | None = None
     for node in view.ancestors(view.node_over(start, max(end, min(start + 1, len(view.text))))):
@@ -118,7 +118,7 @@ def _statement(view: View, start: int, end: int) -> Node | None:
     return None
 
 
-def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
+def _header_or_all(view: SyntaxView, statement: Node, start: int, end: int) -> tuple[int, int]:
     """The statement, or only the part before its block if the range does not reach into the block."""
     first = view.start(statement)
     last = view.end(statement)
@@ -126,7 +126,7 @@ def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[i
     return (first, last) if block is None else trimmed(view.text, first, view.start(block))
 
 
-def _block_after(view: View, node: Node, offset: int) -> Node | None:
+def _block_after(view: SyntaxView, node: Node, offset: int) -> Node | None:
     """The first block within `node` that starts at or after `offset`, at any realistic depth."""
     waiting = [(node, 0)]
     while waiting:
@@ -138,7 +138,7 @@ def _block_after(view: View, node: Node, offset: int) -> Node | None:
     return None
 
 
-def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
+def _lines(view: SyntaxView | None, text: str, start: int, end: int) -> tuple[int, int]:
     """The lines of a range, starting from its open brackets, as far as the tree can tell."""
     brackets = expression_brackets(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))

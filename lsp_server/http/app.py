@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
-from inference.remote.access import ACCESS_HINT, EndpointAccess
+from inference.remote.access import ACCESS_HINT, EndpointAuth
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
@@ -82,9 +82,7 @@ class Guard:
     name, unless it knows the token; no address can be made to lead elsewhere.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, access: EndpointAccess, hosts: Collection[str], origins: Collection[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> None:
         self._app = app
         self._access = access
         self._hosts = hosts
@@ -140,7 +138,7 @@ def _is_address(host: str) -> bool:
         return False
 
 
-class Endpoint:
+class CompletionEndpoints:
     """Answers the plugins' requests by having the worker fill holes."""
 
     def __init__(self, client: WorkerClient, settings: Settings) -> None:
@@ -194,7 +192,7 @@ class Endpoint:
         """The model's name once it is loaded. Raises WorkerError; HTTPException if it is only the embedded one."""
         await self._client.load(Deadline(limit_ms))
         status = self._client.last_status
-        if better := self._client.better:
+        if better := self._client.better_model:
             raise HTTPException(
                 503,
                 f"no pulled model runs here; for one run: infill-ls models pull {better} "
@@ -245,7 +243,9 @@ class Endpoint:
             nonlocal tokens
             tokens = draft.step
             if not text.is_stopped:
-                parts.put_nowait(text.add("".join(hole.text for hole in reader.read_holes(draft)), is_whole=False))
+                parts.put_nowait(
+                    text.take_final("".join(hole.text for hole in reader.read_holes(draft)), is_whole=False)
+                )
             if text.is_stopped:
                 parts.put_nowait(None)
 
@@ -260,7 +260,7 @@ class Endpoint:
                     yield part
             result = None if text.is_stopped else filling.result()
             best = result.candidates[0] if result and result.candidates else None
-            if tail := text.add(best.texts[0], is_whole=True) if best else "":
+            if tail := text.take_final(best.texts[0], is_whole=True) if best else "":
                 yield tail
             is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
             stats = result.stats if result else Stats()
@@ -380,7 +380,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
     """
 
     _arrival: asyncio.TimerHandle | None = None
-    access: EndpointAccess
+    access: EndpointAuth
     strangers = 0
     """The connections that are not the user's own."""
 
@@ -472,7 +472,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.close()
 
 
-async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAccess) -> None:
+async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAuth) -> None:
     """Serves until SIGTERM or Ctrl-C. The requests that still run then are cancelled."""
     _Protocol.access = access
     config = uvicorn.Config(
@@ -493,7 +493,7 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAc
     await uvicorn.Server(config).serve(sockets=sockets)
 
 
-def middleware(*, access: EndpointAccess, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+def middleware(*, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
     """What every request passes first: `Guard`, and the headers by which a browser lets a page read the answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
     return [*([cors] if origins else []), Middleware(Guard, access=access, hosts=hosts, origins=origins)]

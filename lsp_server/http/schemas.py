@@ -20,7 +20,7 @@ from inference.messages import HoleKind, Snippet, Stats
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.holes import Span, hole_at_cursor
+from lsp_server.holes import HoleSpan, hole_at_cursor
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_id_of_path
@@ -310,7 +310,7 @@ def build_document(fim_input: FimInput) -> Document:
     return Document(uri, language_id_of_path(fim_input.path), 0, fim_input.prefix + fim_input.suffix)
 
 
-def find_hole(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> Span:
+def find_hole(request: CompletionRequest, fim_input: FimInput, snapshot: Snapshot) -> HoleSpan:
     """The hole in the document: the lines that the request allows, or one where code follows on the line. Plugins leave
     out the indentation of a blank line.
     """
@@ -318,7 +318,7 @@ def find_hole(request: CompletionRequest, fim_input: FimInput, snapshot: Snapsho
     single_line = bool(fim_input.suffix.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(request.stops)
     at_cursor = hole_at_cursor(snapshot, start) if is_alone(snapshot.text, start, start) else None
     indent = at_cursor.starts_with if at_cursor else ""
-    return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, indent, single_line=single_line)
+    return HoleSpan(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, indent, single_line=single_line)
 
 
 def fill_budget(request: CompletionRequest, settings: Settings, client: str) -> FillBudget:
@@ -342,7 +342,7 @@ class StreamedText:
         self.sent = ""
         self.is_stopped = False
 
-    def add(self, text: str, *, is_whole: bool) -> str:
+    def take_final(self, text: str, *, is_whole: bool) -> str:
         """What `text`, a draft or the whole text, adds that is final."""
         stop = self._stops.search(text)
         self.is_stopped = stop is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 
-from inference.ending import crop
+from inference.ending import slice_pieces
 from inference.messages import Draft
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
@@ -28,7 +28,7 @@ class Computation:
     """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
 
     snapshot: Snapshot
-    hole: holes.Span
+    hole: holes.HoleSpan
     request: InlineRequest
     is_prefetch: bool = False
     """Whether it started ahead of any request."""
@@ -97,7 +97,7 @@ class Computation:
 
     def fill_record(self, suggestion: Suggestion) -> FillRecord | None:
         """The request that produced this suggestion, or None if the user has typed into the hole since."""
-        if self.sent_at_s is None or self.is_amended or suggestion.computation != self.id:
+        if self.sent_at_s is None or self.is_amended or suggestion.computation_id != self.id:
             return None
         took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
         return FillRecord(
@@ -116,7 +116,7 @@ class Computation:
             ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
             if ghost_text is not None:
                 first = ghost_text.start - self.anchor.start
-                parts = crop(first, first + len(ghost_text.text), hole.pieces, hole.confidences)
+                parts = slice_pieces(first, first + len(ghost_text.text), hole.pieces, hole.confidences)
                 drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
         return drafts
 

@@ -63,7 +63,7 @@ class SuggestionHistory:
 
     def is_shown(self, computation: str) -> bool:
         """Whether any result of a computation was shown, and neither rejected nor lost since."""
-        return any(item.computation == computation and item.shown_from is not None for item in self._suggestions)
+        return any(item.computation_id == computation and item.shown_from is not None for item in self._suggestions)
 
     def add(self, suggestions: Sequence[Suggestion]) -> None:
         self._suggestions = [*suggestions, *self._suggestions][:MAX_SUGGESTIONS]

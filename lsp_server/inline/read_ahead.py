@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ReadAhead(Feature):
+class ReadAheadPrefill(Feature):
     """Reads ahead once per line and version of a document, for the place where the cursor rested last."""
 
     def __init__(self, session: "Session") -> None:
@@ -63,7 +63,7 @@ class ReadAhead(Feature):
             self._task.cancel()
 
     async def _prefill(self, document: Document, offset: int, settings: Settings) -> None:
-        snapshot = await self._session.parsed(document)
+        snapshot = await self._session.parsed_snapshot(document)
         hole = hole_for(snapshot, Cursor(offset), settings.marker) if snapshot else None
         if snapshot is None or hole is None:
             return

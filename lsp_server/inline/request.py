@@ -33,7 +33,7 @@ class InlineRequest:
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
     wants_empty: bool = False
-    reply: Callable[[ShownSuggestions], Any] = list
+    make_reply: Callable[[ShownSuggestions], Any] = list
     """Builds the LSP reply from the suggestions, best first, using the document as it is when the reply is sent."""
     result: "asyncio.Future[Any]" = field(init=False, repr=False)
     """The answer, once the request waits for one; may be cancelled."""
@@ -44,10 +44,10 @@ class InlineRequest:
 
     def answer(self, suggestions: ShownSuggestions = ()) -> None:
         if self.is_open:
-            self.result.set_result(self.reply(suggestions))
+            self.result.set_result(self.make_reply(suggestions))
 
 
-def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> holes.Span | None:
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> holes.HoleSpan | None:
     """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
 
     With an item selected in the editor's list, the fill extends that item and replaces the same range.

@@ -133,11 +133,11 @@ class InlineService(Feature):
             return
         self._debounce.record_key(_now_s())
         for suggestion in state.history.changed(changes, state.document.text):
-            if not state.history.is_shown(suggestion.computation):  # none of its other texts continues
-                self._session.events.rejected(uri, suggestion.computation)
+            if not state.history.is_shown(suggestion.computation_id):  # none of its other texts continues
+                self._session.features.rejected(uri, suggestion.computation_id)
         accepted = state.history.pasted_suggestion(changes)
         if accepted is not None:
-            self._session.events.accepted(uri, accepted.accepted_event(len(accepted.text)))
+            self._session.features.accepted(uri, accepted.accepted_event(len(accepted.text)))
         for computation in tuple(state.running):
             self._follow(state, computation, changes)
         self._prefetch(uri, state)
@@ -154,7 +154,7 @@ class InlineService(Feature):
         """
         state = self._states.get(uri)
         if state is None:
-            return request.reply(())
+            return request.make_reply(())
         for computation in state.running:
             for older in computation.waiting:
                 if request.invoked or not older.invoked:
@@ -162,7 +162,7 @@ class InlineService(Feature):
         suggestions = self._cached_suggestions(state, request)
         if suggestions is not None:
             self._cancel_unwanted(state, prefetches=False)
-            return request.reply(suggestions)
+            return request.make_reply(suggestions)
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
@@ -201,7 +201,7 @@ class InlineService(Feature):
     def reject(self, uri: str, suggestion_id: str) -> None:
         if suggestion := self.suggestion(uri, suggestion_id):
             self._states[uri].history.reject(suggestion_id)
-            self._session.events.rejected(uri, suggestion.computation)
+            self._session.features.rejected(uri, suggestion.computation_id)
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
         """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
@@ -247,7 +247,7 @@ class InlineService(Feature):
             if not parsing.cancelled():
                 self._compute(state, request, parsing.result())
 
-        parsing = asyncio.create_task(self._session.parsed(state.document))
+        parsing = asyncio.create_task(self._session.parsed_snapshot(state.document))
         parsing.add_done_callback(parsed)
         request.result.add_done_callback(lambda _: parsing.cancel())
 
@@ -274,7 +274,7 @@ class InlineService(Feature):
         if suggestion is None:
             return
         is_whole = accepted.text == suggestion.text
-        self._session.events.accepted(uri, suggestion.accepted_event(len(accepted.text)))
+        self._session.features.accepted(uri, suggestion.accepted_event(len(accepted.text)))
         if is_whole:
             state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         request = accepted.then
@@ -414,8 +414,8 @@ class InlineService(Feature):
             first, _ = suggestions[0]
             waited_ms = request.budget.deadline.elapsed_ms if computation else None
             record = computation.fill_record(first) if computation else None
-            event = ShownEvent(first.computation, "asked" if request.invoked else "typing", waited_ms, record)
-            self._session.events.shown(state.document.uri, event)
+            event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms, record)
+            self._session.features.shown(state.document.uri, event)
 
     def _cancel(self, state: _DocumentState, computation: Computation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""

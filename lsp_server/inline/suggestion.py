@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lsp_server.documents.change import TextChange
 from lsp_server.features import AcceptedEvent
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
@@ -43,7 +43,7 @@ class Suggestion:
     id: str
     anchor: Anchor
     text: str
-    hole: Span
+    hole: HoleSpan
     invoked: bool = False
     shown_from: int | None = None
     """The user last saw `text` from this character on; None: never."""
@@ -51,12 +51,12 @@ class Suggestion:
     """Whether the partner wrote it to replace another one."""
 
     @property
-    def computation(self) -> str:
+    def computation_id(self) -> str:
         return self.id.rpartition(".")[0]
 
     def accepted_event(self, length: int) -> AcceptedEvent:
         """Builds the event for accepting the first `length` characters, which are now in the text."""
-        return AcceptedEvent(self.computation, length >= len(self.text), self.is_refined)
+        return AcceptedEvent(self.computation_id, length >= len(self.text), self.is_refined)
 
     def after(self, change: TextChange) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""

@@ -8,7 +8,7 @@ from lsprotocol import types
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.lsp.protocol import RawPosition, RawRange
 
 COMMAND_PREFIX = "infill-ls."
@@ -34,7 +34,7 @@ class ClientCapabilities:
     empty, and inserts it without a look at what was typed since. So it gets `\\n`, empty ranges, and the cursor's line
     to compare with.
     """
-    plugin: bool = False
+    is_own_plugin: bool = False
     """The client is our own plugin or extension, which offers models itself."""
     notifications: bool = False
     """The client takes the `infill/` notifications. Others may warn their user of each."""
@@ -71,7 +71,7 @@ def parse_client_capabilities(capabilities: Any, client: Any = None) -> ClientCa
         lazy_code_actions=resolves and _value_at(action, "dataSupport") is True,
         llm_tag=types.CodeActionTag.LlmGenerated.value in _list_at(action, "tagSupport.valueSet"),
         is_neovim=_value_at(client, "name") == "Neovim",
-        plugin=is_plugin,
+        is_own_plugin=is_plugin,
         notifications=is_plugin or _value_at(capabilities, "experimental.infillNotifications") is True,
         inline_completion=_value_at(capabilities, "textDocument.inlineCompletion") is not None,
         markdown="markdown" in _list_at(capabilities, "textDocument.completion.completionItem.documentationFormat"),
@@ -134,7 +134,7 @@ def offsets_of(lines: LineIndex, range_: types.Range | RawRange, encoding: Encod
 
 
 def workspace_edit(
-    snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], client: ClientCapabilities
+    snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str], client: ClientCapabilities
 ) -> types.WorkspaceEdit:
     """Puts `texts` into the holes `spans`; with the document's version if the client checks it."""
     edits = [

@@ -142,7 +142,7 @@ class EditorConnection:
             return False, f"the editor failed to apply the edit: {error.message}"
         return result.applied, None if result.applied else result.failure_reason or "the editor did not apply the edit"
 
-    async def configuration(self, items: Sequence[types.ConfigurationItem]) -> Sequence[Any] | None:
+    async def request_configuration(self, items: Sequence[types.ConfigurationItem]) -> Sequence[Any] | None:
         """The client's settings for `items`; None if it does not answer, or a newer request replaced this one."""
         self._configuration_round += 1
         this_round = self._configuration_round

@@ -23,7 +23,7 @@ from functools import partial
 from io import BufferedIOBase, RawIOBase
 from weakref import WeakSet
 
-from inference.remote.access import EndpointAccess
+from inference.remote.access import EndpointAuth
 from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class ConnectedClient:
             self._unsent_bytes += len(body)
             self._queue.put_nowait(body)
 
-    async def listen(self, bodies: AsyncIterator[bytes]) -> None:
+    async def relay_messages(self, bodies: AsyncIterator[bytes]) -> None:
         """Passes on messages until the client leaves, says goodbye or is cut off."""
         receiving = asyncio.create_task(self._receive(bodies))
         goodbye = asyncio.create_task(self.conversation.ended.wait())
@@ -250,7 +250,7 @@ def parse_listen_address(text: str) -> ListenAddress:
 @dataclass
 class Connection:
     """A connection that was just made. `is_page`: by a web page that may connect. `end` ends it such that what was sent
-    still arrives; `allow` sets how many bytes its messages may have.
+    still arrives; `set_max_bytes` sets how many bytes its messages may have.
     """
 
     socket: socket.socket
@@ -258,7 +258,7 @@ class Connection:
     send: Callable[[bytes], Awaitable[object]]
     abort: Callable[[], object]
     end: Callable[[], Awaitable[object]]
-    allow: Callable[[int], object]
+    set_max_bytes: Callable[[int], object]
     is_user: bool | None = None
     """Whether the user's own program made it; None if nobody has looked yet."""
     is_page: bool = False
@@ -269,7 +269,7 @@ class Connection:
 class Listener:
     """The connected clients, any number of them: one that leaves does not affect the others."""
 
-    def __init__(self, start: StartConversation, access: EndpointAccess) -> None:
+    def __init__(self, start: StartConversation, access: EndpointAuth) -> None:
         self.stops: list[Callable[[], object]] = []
         """Each closes a door to new clients."""
         self._start = start
@@ -305,7 +305,7 @@ class Listener:
             first = await self._first_with_token(connection)
             if first is None:
                 return
-        connection.allow(MAX_BODY_BYTES)
+        connection.set_max_bytes(MAX_BODY_BYTES)
         is_trusted = is_user and not connection.is_page
         client = ConnectedClient(lambda write: self._start(write, is_trusted), connection.send, connection.abort)
         if task := asyncio.current_task():
@@ -313,7 +313,7 @@ class Listener:
         if first is not None:
             client.conversation.receive(first)
         try:
-            await client.listen(connection.bodies)
+            await client.relay_messages(connection.bodies)
         finally:
             await client.leave()
 
@@ -338,7 +338,7 @@ class Listener:
         return None
 
 
-async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAccess) -> Listener:
+async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAuth) -> Listener:
     """Accepts clients over TCP."""
     listener = Listener(start, access)
 
@@ -369,7 +369,7 @@ async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation,
 
 
 async def listen_websocket(
-    sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAccess, origins: Sequence[str]
+    sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAuth, origins: Sequence[str]
 ) -> Listener:
     """The same for editors in a browser: one message per text frame; also accepts binary frames.
 

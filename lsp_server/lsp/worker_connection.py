@@ -59,16 +59,16 @@ class WorkerConnection:
         self._notified = self._notified_state()
 
     @property
-    def download(self) -> str:
-        better = self.client.better
+    def download_title(self) -> str:
+        better = self.client.better_model
         return f"Download the model {better} ({entry_named(better).download_bytes / 1e6:.0f} MB)"
 
     @property
-    def no_model(self) -> str:
+    def no_model_message(self) -> str:
         return (
             "You are using the tiny bundled model, which knows only a little Python, because you have pulled no "
-            f"model that runs here. For a real model pick the code action “{self.download}”, or run "
-            f"`infill-ls models pull {self.client.better}`"
+            f"model that runs here. For a real model pick the code action “{self.download_title}”, or run "
+            f"`infill-ls models pull {self.client.better_model}`"
         )
 
     def report(self) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 - `repeated_edits`: the tokens that the user replaced in a line stand elsewhere between the same tokens. Two equal edits
   show which of those matter: the ones that both share. After a single edit, all close to it do.
 - `missing_neighbours`: the user added lines below one about another name. The same belong beside that name elsewhere.
-- `merged_edits`: lines are like changed ones. A three-way merge by tokens changes them in the same way: what the user
-  replaced must be there, and what they kept may differ. The score is the likeness.
+- `alike_line_edits`: lines are like changed ones. A three-way merge by tokens changes them in the same way: what the
+  user replaced must be there, and what they kept may differ. The score is the likeness.
 """
 
 import re
@@ -71,7 +71,7 @@ _TOKEN_OR_SPACE = re.compile(r"\w+|[^\w\s]|\s+")
 
 
 @dataclass(frozen=True)
-class EditSite:
+class TokenReplacement:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
     `literal` is the kind of the string or comment around it, [start, end) where `added` is now. `is_local`:
@@ -88,7 +88,7 @@ class EditSite:
     is_local: bool
 
     @property
-    def change(self) -> tuple[str, tuple[str, ...], str]:
+    def match_key(self) -> tuple[str, tuple[str, ...], str]:
         """What two equal edits have in common."""
         return self.literal, self.removed, self.added
 
@@ -98,7 +98,7 @@ def repeated_edits(diff: SourceDiff) -> Iterator[NextEdit]:
     renamed = renamed_words(diff)
     sites = [site for site in _edit_sites(diff) if (site.removed, site.added) not in renamed][:_MAX_SITES]
     for site, other_site in combinations(sites, 2):
-        if site.change != other_site.change:
+        if site.match_key != other_site.match_key:
             continue
         prefix = _common_pattern(site.prefix[::-1], other_site.prefix[::-1])[::-1]
         suffix = _common_pattern(site.suffix, other_site.suffix)
@@ -112,10 +112,10 @@ def repeated_edits(diff: SourceDiff) -> Iterator[NextEdit]:
             yield from _match_edits(diff, site, prefix, suffix)
 
 
-def _edit_sites(diff: SourceDiff) -> Iterator[EditSite]:
+def _edit_sites(diff: SourceDiff) -> Iterator[TokenReplacement]:
     """The sites, in order: lines that changed alone, of which neither version was added or removed as a whole."""
-    text_diff, visited = diff.text, set[int]()
-    for hunk in text_diff.words:
+    text_diff, visited = diff.text_diff, set[int]()
+    for hunk in text_diff.changed_words:
         start, end = line_start(text_diff.new, hunk.start), line_end(text_diff.new, hunk.end)
         old_start, old_end = line_start(text_diff.old, hunk.old_start), line_end(text_diff.old, hunk.old_end)
         is_line = "\n" not in text_diff.new[start:end] + text_diff.old[old_start:old_end]
@@ -127,9 +127,9 @@ def _edit_sites(diff: SourceDiff) -> Iterator[EditSite]:
             yield site
 
 
-def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
+def _edit_site(diff: SourceDiff, line: DiffRange) -> TokenReplacement | None:
     """The one run of tokens in which two lines differ; None if they differ only in white space."""
-    text_diff = diff.text
+    text_diff = diff.text_diff
     old_matches = list(_TOKEN.finditer(text_diff.old, line.old_start, line.old_end))
     new_matches = list(_TOKEN.finditer(text_diff.new, line.start, line.end))
     old, new = [match[0] for match in old_matches], [match[0] for match in new_matches]
@@ -143,13 +143,16 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> EditSite | None:
     if added is None:
         return None
     old_start = old_matches[first].start() if first < len(old) else old_matches[-1].start()
-    literal = diff.old.view.literal_at(old_start)
+    literal = diff.old_names.view.literal_at(old_start)
     shares_word = any(map(str.isidentifier, old[:first] + old[old_stop:]))
-    defines = field_in(diff.new, line.start) is not None or any(
-        _defines(diff.old, offset) for offset in (old_start, *(match.start() for match in old_matches[first:old_stop]))
+    defines = only_field_on_line(diff.new_names, line.start) is not None or any(
+        _defines(diff.old_names, offset)
+        for offset in (old_start, *(match.start() for match in old_matches[first:old_stop]))
     )
-    is_local = defines or not shares_word or _is_local(diff.new, old[:first], removed, start, end, literal=literal)
-    return EditSite(
+    is_local = (
+        defines or not shares_word or _is_local(diff.new_names, old[:first], removed, start, end, literal=literal)
+    )
+    return TokenReplacement(
         tuple(removed),
         added,
         tuple([_EDGE, *old[:first]][-_CONTEXT_TOKENS:]),
@@ -240,7 +243,7 @@ def _literal(token: str) -> str:
     return _EDGE if token == _EDGE else rf"\b{re.escape(token)}\b" if re.fullmatch(r"\w+", token) else re.escape(token)
 
 
-def _is_specific(site: EditSite, prefix: Sequence[str], suffix: Sequence[str], *, edits: int) -> bool:
+def _is_specific(site: TokenReplacement, prefix: Sequence[str], suffix: Sequence[str], *, edits: int) -> bool:
     """Whether the pattern has several tokens, with a word, and those around an insertion on both sides."""
     context = [token for token in (*prefix, *suffix) if token not in (_ANY_WORD, _ANY_STRING)]
     pattern = [*context, *map(_literal, site.removed)]
@@ -259,11 +262,13 @@ def _pattern(prefix: Sequence[str], removed: Sequence[str], suffix: Sequence[str
     return re.compile(rf"{prefix_pattern}[ \t]*({removed_pattern})(?=[ \t]*{suffix_pattern})", re.MULTILINE)
 
 
-def _match_edits(diff: SourceDiff, site: EditSite, prefix: Sequence[str], suffix: Sequence[str]) -> Iterator[NextEdit]:
+def _match_edits(
+    diff: SourceDiff, site: TokenReplacement, prefix: Sequence[str], suffix: Sequence[str]
+) -> Iterator[NextEdit]:
     """Repeats an edit wherever the pattern matches the current text; one edit for a line."""
-    view, text_diff = diff.new.view, diff.text
+    view, text_diff = diff.new_names.view, diff.text_diff
     why = f"again: {' '.join(site.removed)[:40] or 'nothing'} to {site.added.strip()[:40] or 'nothing'}"
-    introduced = list(_introduced_names(diff.new, site))
+    introduced = list(_introduced_names(diff.new_names, site))
     last: NextEdit | None = None
     for match in islice(_pattern(prefix, site.removed, suffix).finditer(text_diff.new), _MAX_REPEATS):
         start, end = match.span(1)
@@ -274,7 +279,7 @@ def _match_edits(diff: SourceDiff, site: EditSite, prefix: Sequence[str], suffix
         is_done = site.start <= start and end <= site.end
         if is_done or text_diff.is_new(start, max(end, start + 1)) or literal != site.literal:
             continue
-        if not all(diff.new.resolves_at(name, leaf) for name in introduced):
+        if not all(diff.new_names.resolves_at(name, leaf) for name in introduced):
             continue
         if last is not None and "\n" not in (between := text_diff.new[last.end : start]):
             last = NextEdit(last.start, end, last.text + between + site.added, why)
@@ -286,7 +291,7 @@ def _match_edits(diff: SourceDiff, site: EditSite, prefix: Sequence[str], suffix
         yield last
 
 
-def _introduced_names(names: NameIndex, site: EditSite) -> Iterator[Name]:
+def _introduced_names(names: NameIndex, site: TokenReplacement) -> Iterator[Name]:
     """The names that an edit used and that the file defines."""
     for match in _TOKEN.finditer(names.view.text, site.start, site.end):
         name = names.at_offset(match.start())
@@ -294,7 +299,7 @@ def _introduced_names(names: NameIndex, site: EditSite) -> Iterator[Name]:
             yield name
 
 
-def field_in(names: NameIndex, start: int) -> Name | None:
+def only_field_on_line(names: NameIndex, start: int) -> Name | None:
     """Returns the only field that the line at `start` defines, unless it is the entry of an object."""
     text = names.view.text
     line = text[start : line_end(text, start)]
@@ -325,10 +330,10 @@ class _Item:
 
 def missing_neighbours(diff: SourceDiff) -> Iterator[NextEdit]:
     """Finds the lines beside which something is missing that was added beside their name elsewhere."""
-    text_diff = diff.text
-    for hunk in text_diff.words:
-        added = _added_items(diff.new, text_diff, hunk)
-        neighbour = _item_above(diff.new, added[0]) if added else None
+    text_diff = diff.text_diff
+    for hunk in text_diff.changed_words:
+        added = _added_items(diff.new_names, text_diff, hunk)
+        neighbour = _item_above(diff.new_names, added[0]) if added else None
         if neighbour is None or ("=" not in neighbour.line and any("=" in item.line for item in added)):
             continue
         if neighbour.name not in {item.name for item in added}:
@@ -352,7 +357,7 @@ def _item(names: NameIndex, start: int) -> _Item | None:
     line = text[start:end]
     if match := _ITEM.match(line):
         return _Item(start, end, line, match["name"], (match["shape"], match["mark"]))
-    field = field_in(names, start)
+    field = only_field_on_line(names, start)
     return _Item(start, end, line, field.text, (indentation(line, 0), "")) if field else None
 
 
@@ -416,14 +421,14 @@ def _is_in_block(text: str, start: int, depth: int) -> bool:
     return not text[start : line_end(text, start)].strip() or len(indentation(text, start)) >= depth
 
 
-def merged_edits(text: str, hunks: Sequence[Hunk]) -> list[NextEdit]:
+def alike_line_edits(text: str, hunks: Sequence[Hunk]) -> list[NextEdit]:
     """Proposes edits of whole lines that have not changed, grouped by range, most alike first."""
     lines = LINE.findall(text)
     starts = [*accumulate(map(len, lines), initial=0)]
     proposals = list[NextEdit]()
     until_s = time.thread_time() + _MAX_MERGE_S
     for change, first, stop in _comparisons(lines, hunks):
-        if merged := change.merge("".join(lines[first:stop])):
+        if merged := change.apply_to("".join(lines[first:stop])):
             proposals.append(NextEdit(starts[first], starts[stop], merged[0], score=merged[1]))
         if time.thread_time() > until_s:
             break
@@ -446,7 +451,7 @@ class LinesChange:
         self._words = {token for token in tokens if is_word(token[0])}
         self._matcher = SequenceMatcher(str.isspace, (), tokens, autojunk=False)
 
-    def merge(self, lines: str) -> tuple[str, float] | None:
+    def apply_to(self, lines: str) -> tuple[str, float] | None:
         """Returns other lines with the same change, and their likeness; None if they are not alike, or the change does
         not fit there.
         """

@@ -99,10 +99,10 @@ def _joined_edits(
         if word in renamed:
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
     text = _without_imports(names, plain, imports)
-    offset = len(other_diff.text.new) + len(_BETWEEN)
-    joined = Source.parse(language_id, other_diff.text.new + _BETWEEN + text)
+    offset = len(other_diff.text_diff.new) + len(_BETWEEN)
+    joined = Source.parse(language_id, other_diff.text_diff.new + _BETWEEN + text)
     joined_names = NameIndex.from_source(joined)
-    old = other_diff.text.old + _BETWEEN + (text if old_text is None else old_text)
+    old = other_diff.text_diff.old + _BETWEEN + (text if old_text is None else old_text)
     diff = None if joined_names is None else SourceDiff.parse(joined, joined_names, old)
     for edit in () if diff is None else chain(complete_renames(diff), signature_edits(diff)):
         if edit.start >= offset:
@@ -112,7 +112,7 @@ def _joined_edits(
 def _renamed_definitions(diff: SourceDiff) -> Iterator[tuple[str, str]]:
     """The names that the file defined at its top, and their new names."""
     for old, new in diff.renamed_pairs():
-        is_gone = not any(name.binder == new.binder for name in diff.new.occurrences(old.text))
+        is_gone = not any(name.binder == new.binder for name in diff.new_names.occurrences(old.text))
         if is_gone and new.role is Role.DEFINITION and new.binder is not None and new.binder.parent is None:
             yield old.text, new.text
 

@@ -27,7 +27,7 @@ class EditHistory:
         while len(self._edits) > MAX_EDITS or sum(len(edit.removed + edit.added) for edit in self._edits) > MAX_CHARS:
             self._edits.pop(0)
 
-    def close(self) -> None:
+    def end_current_edit(self) -> None:
         """Makes the next change start a new edit, wherever it is."""
         self._num_open = 0
 

@@ -9,7 +9,7 @@ from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.names import MAX_OCCURRENCES, NameIndex
-from lsp_server.next_edit.renames import complete_partial_renames, complete_renames, renamed_words
+from lsp_server.next_edit.renames import complete_half_typed_renames, complete_renames, renamed_words
 from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.parsing import Source
@@ -35,10 +35,10 @@ def next_edits(
     judge = EditJudge(source, texts)
     for text in texts:
         diff = None if stop() else SourceDiff.parse(source, names, text)
-        if diff is None or judge.errors > count_errors(diff.old.view.root):
+        if diff is None or judge.num_errors > count_errors(diff.old_names.view.root):
             continue
         edits_by_rules = chain.from_iterable(find(diff) for find in _FINDERS if not stop())
-        edits = without_overlaps(list(complete_partial_renames(diff)) or edits_by_rules)
+        edits = without_overlaps(list(complete_half_typed_renames(diff)) or edits_by_rules)
         offers = [] if stop() else judge.edits_to_offer(edits)
         if offers or stop():
             return [] if stop() else offers
@@ -63,6 +63,6 @@ def unfinished_renames(source: Source, old: str) -> set[str]:
         return set()
     unfinished = {edit.why for edit in complete_renames(diff)}
     words = {word for olds, new in renamed_words(diff) for word in (*olds, new)}
-    if frequent := min(words & (diff.new.too_frequent | diff.old.too_frequent), default=""):
+    if frequent := min(words & (diff.new_names.too_frequent | diff.old_names.too_frequent), default=""):
         raise HalfRenameError(f"{frequent} occurs more than {MAX_OCCURRENCES:,} times")
     return unfinished

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from inference.messages import HoleKind
 from lsp_server.fill.postprocess import adds_invisible, count_errors, count_errors_with
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.lines import is_word, line_end, line_start
@@ -36,13 +36,13 @@ class EditJudge:
         return adds_invisible(text, self._source.text)
 
     @cached_property
-    def errors(self) -> int:
+    def num_errors(self) -> int:
         """The number of syntax errors in the source; 0 without a tree."""
         return count_errors(self._source.tree) if self._source.tree else 0
 
     def errors_after(self, edits: Sequence[NextEdit]) -> int | None:
         """Returns the number of syntax errors after edits that are in order and apart; None if unknown."""
-        spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
+        spans = [HoleSpan(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
         return count_errors_with(self._source, spans, [edit.text for edit in edits])
 
     def breaks_syntax(self, edits: Sequence[NextEdit]) -> bool:
@@ -50,11 +50,11 @@ class EditJudge:
         edits that keep the brackets in balance are fine.
         """
         errors = self.errors_after(edits)
-        if self._source.tree is None or (errors is not None and errors <= self.errors):
+        if self._source.tree is None or (errors is not None and errors <= self.num_errors):
             return False
         text = self._source.text
         is_balanced = all(_balance(text[edit.start : edit.end]) == _balance(edit.text) for edit in edits)
-        return errors is None or not (self.errors and is_balanced)
+        return errors is None or not (self.num_errors and is_balanced)
 
     def undoes(self, edit: NextEdit) -> bool:
         """Whether an edit brings back what the user removed: the text of its lines, most of what is new in them, or a
@@ -66,9 +66,9 @@ class EditJudge:
         lines = text[start : edit.start] + edit.text + text[edit.end : end]
         added = set(code_lines(lines)) - self._lines
         for diff in self._diffs:
-            if any(start <= hunk.start <= end and diff.old_lines(hunk) == lines for hunk in diff.words):
+            if any(start <= hunk.start <= end and diff.old_lines(hunk) == lines for hunk in diff.changed_words):
                 return True
-            near = (hunk for hunk in diff.words if self._is_near(edit, hunk.start, hunk.end))
+            near = (hunk for hunk in diff.changed_words if self._is_near(edit, hunk.start, hunk.end))
             removed = {line for hunk in near for line in code_lines(diff.old_lines(hunk))}
             if 2 * len(added & removed) > len(added):
                 return True
@@ -97,5 +97,5 @@ def _balance(text: str) -> list[int]:
 
 def _replaced_words(diff: TextDiff) -> set[tuple[str, str]]:
     """The words that were replaced, and by what."""
-    pairs = ((diff.old[hunk.old_start : hunk.old_end], diff.new[hunk.start : hunk.end]) for hunk in diff.words)
+    pairs = ((diff.old[hunk.old_start : hunk.old_end], diff.new[hunk.start : hunk.end]) for hunk in diff.changed_words)
     return {(old.strip(), new.strip()) for old, new in pairs if old.strip() and new.strip()}

@@ -32,7 +32,7 @@ def is_bound_in(names: NameIndex, name: Name, scope: int) -> bool:
     return next((inner for inner in name.scopes if inner in binding), 0) == scope
 
 
-def function_name(names: NameIndex, parameter: Name) -> Name | None:
+def function_of_parameter(names: NameIndex, parameter: Name) -> Name | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
     function = None if node is None else names.at_offset(names.view.start(node))
@@ -73,7 +73,7 @@ def _is_made_from(names: NameIndex, near: Name, receiver: str, owner: str, *, is
     """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
     definitions = names.definitions(receiver, near)
     return bool(definitions) and all(
-        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
+        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := defining_line(names, name))
         or (
             is_recursive
             and any(_is_made_from(names, name, source, owner, is_recursive=False) for source in _iterables(code))
@@ -87,7 +87,7 @@ def _iterables(code: str) -> list[str]:
     return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
 
 
-def statement(names: NameIndex, name: Name) -> str:
+def defining_line(names: NameIndex, name: Name) -> str:
     """The first line of the code that defines a name; for a parameter, only the parameter."""
     wider = (node for node in name.ancestors if node.byte_range != name.node.byte_range and node.type not in _TARGETS)
     node = next(wider, name.node)
@@ -173,7 +173,7 @@ def _component_takes(names: NameIndex, attribute: Name, owners: Collection[str])
         return False
     types = rf"[)}}\w]\s*:\s*(?:\w+(?:\.\w+)*<)?(?:{'|'.join(map(re.escape, owners))})\b"
     definitions = [name for name in names.occurrences(attribute.receiver) if name.binder is not None]
-    return bool(definitions) and all(re.search(types, statement(names, name)) for name in definitions)
+    return bool(definitions) and all(re.search(types, defining_line(names, name)) for name in definitions)
 
 
 def _has_declared_type(names: NameIndex, use: Name, owners: Collection[str]) -> bool:
@@ -184,11 +184,11 @@ def _has_declared_type(names: NameIndex, use: Name, owners: Collection[str]) -> 
     by_prefix = rf"(?:{any_owner}) +{word}\b"
     definitions = names.definitions(use.receiver, use)
     return bool(definitions) and all(
-        re.search(rf"(?<!\w)(?:{by_type}|{by_prefix})", statement(names, name)) for name in definitions
+        re.search(rf"(?<!\w)(?:{by_type}|{by_prefix})", defining_line(names, name)) for name in definitions
     )
 
 
-def declaration(names: NameIndex, parameter: Name) -> Node:
+def parameter_declaration(names: NameIndex, parameter: Name) -> Node:
     """A whole parameter, with its type."""
     lists = names.view.table.argument_lists
     nodes = [parameter.node, *parameter.ancestors]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest, ScoredEdit, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.next_edit.alike_edits import merged_edits
+from lsp_server.next_edit.alike_edits import alike_line_edits
 from lsp_server.next_edit.cross_file import Situation
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditJudge
@@ -99,7 +99,9 @@ def _request(
     name = name_of(snapshot.uri)
     request = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
     if not rewrites:
-        proposals = tuple(ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in merged_edits(text, hunks))
+        proposals = tuple(
+            ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks)
+        )
         return replace(request, path=name.rpartition("/")[2], proposals=proposals)
     other_hunks = [
         replace(hunk, path=name_of(other.uri))
@@ -128,5 +130,5 @@ def _line_hunks(old: str, new: str) -> list[Hunk]:
             diff.old[lines.old_start : lines.old_end],
             diff.new[lines.start : lines.end],
         )
-        for lines in diff.lines
+        for lines in diff.changed_lines
     ]

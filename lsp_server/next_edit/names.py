@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 from lsp_server.syntax.language_table import BindingRules
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 
 _TRANSPARENT_NODES = frozenset({"return_statement", "parenthesized_expression", "statement_block"})
 """Kinds of nodes between an object and the function that returns it."""
@@ -27,7 +27,7 @@ _MEMBER_TOKENS = frozenset({"property_identifier", "field_identifier", "private_
 """Kinds of tokens that are never plain names."""
 
 
-def type_of_literal(view: View, ancestors: Sequence[Node]) -> str:
+def object_type_around_key(view: SyntaxView, ancestors: Sequence[Node]) -> str:
     """Returns the declared type of the object around a key, or "". `ancestors` begin with the key's pair."""
     in_list = False
     for node in ancestors[2:]:
@@ -41,7 +41,7 @@ def type_of_literal(view: View, ancestors: Sequence[Node]) -> str:
     return ""
 
 
-def variable_of_literal(view: View, ancestors: Sequence[Node]) -> str:
+def object_variable_around_key(view: SyntaxView, ancestors: Sequence[Node]) -> str:
     """Returns the constant that holds the object around a key, or "". `ancestors` begin with the key's pair."""
     node = next((node for node in ancestors[2:] if node.type not in ("as_expression", "satisfies_expression")), None)
     parent = None if node is None or node.type != "variable_declarator" else node.parent
@@ -50,7 +50,7 @@ def variable_of_literal(view: View, ancestors: Sequence[Node]) -> str:
     return "" if name is None else view.code(name)
 
 
-def is_quoted_name(view: View, node: Node, ancestors: Sequence[Node]) -> bool:
+def is_quoted_name(view: SyntaxView, node: Node, ancestors: Sequence[Node]) -> bool:
     """Whether a string is a name: an annotation, or one of the names that a module exports."""
     if node.type != "string_content" or not view.code(node).isidentifier():
         return False
@@ -101,7 +101,7 @@ class Name:
 class NameIndex:
     """The names of one source. Not thread-safe."""
 
-    def __init__(self, view: View, rules: BindingRules) -> None:
+    def __init__(self, view: SyntaxView, rules: BindingRules) -> None:
         self.view = view
         self.rules = rules
         self.too_frequent = set[str]()
@@ -121,7 +121,7 @@ class NameIndex:
     @classmethod
     def from_source(cls, source: Source) -> "NameIndex | None":
         """The names of a source; None if it has no tree, or is no code. Without rules for its language, no names."""
-        view = View.from_source(source)
+        view = SyntaxView.from_source(source)
         return None if view is None or not view.table.functions else cls(view, view.table.binding or _NO_RULES)
 
     def occurrences(self, word: str) -> tuple[Name, ...]:
@@ -202,9 +202,9 @@ class NameIndex:
             role, receiver = Role.KEYWORD, self.callee_of(ancestors)
         elif path in rules.members:
             role, owner = Role.MEMBER, self.class_around(ancestors)
-        elif path in rules.keys and (receiver := type_of_literal(self.view, ancestors)):
+        elif path in rules.keys and (receiver := object_type_around_key(self.view, ancestors)):
             role = Role.KEYWORD
-        elif path in rules.keys and (owner := variable_of_literal(self.view, ancestors)):
+        elif path in rules.keys and (owner := object_variable_around_key(self.view, ancestors)):
             role = Role.MEMBER
         elif not self._is_path(path, ancestors) and (definition := self._definition_at(node, ancestors)):
             role, binder = definition

@@ -7,7 +7,14 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from lsp_server.next_edit.edits import NextEdit
-from lsp_server.next_edit.members import declaration, function_name, is_bound_in, is_call_of, statement, uses_of_member
+from lsp_server.next_edit.members import (
+    defining_line,
+    function_of_parameter,
+    is_bound_in,
+    is_call_of,
+    parameter_declaration,
+    uses_of_member,
+)
 from lsp_server.next_edit.names import Name, NameIndex, Role
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
@@ -27,20 +34,20 @@ def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
         if _became_collection(diff, old, new):
             continue
         if new.role is Role.MEMBER:
-            yield from _rename_edits(diff, uses_of_member(diff.old, diff.new, old, new), old, new)
+            yield from _rename_edits(diff, uses_of_member(diff.old_names, diff.new_names, old, new), old, new)
         elif new.binder is not None:
             yield from _rename_edits(diff, _uses_of_binding(diff, old, new), old, new)
-        elif new.role is Role.USE and _is_unbound(diff.new, old.text) and diff.new.binding_scope_id(new):
-            uses = (name for name in diff.new.occurrences(old.text) if name.role is Role.USE)
+        elif new.role is Role.USE and _is_unbound(diff.new_names, old.text) and diff.new_names.binding_scope_id(new):
+            uses = (name for name in diff.new_names.occurrences(old.text) if name.role is Role.USE)
             yield from _rename_edits(diff, uses, old, new)
 
 
 def _became_collection(diff: SourceDiff, old: Name, new: Name) -> bool:
     """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
-    if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new.view.table.functions:
+    if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new_names.view.table.functions:
         return False
-    old_code = _declaration_without_name(diff.old, old)
-    new_code = _declaration_without_name(diff.new, new)
+    old_code = _declaration_without_name(diff.old_names, old)
+    new_code = _declaration_without_name(diff.new_names, new)
     return old_code != new_code and bool(_COLLECTION.search(new_code)) and not _COLLECTION.search(old_code)
 
 
@@ -48,7 +55,7 @@ def _declaration_without_name(names: NameIndex, name: Name) -> str:
     """The declaration of a parameter, or the line of a field, without the name."""
     text = names.view.text
     line = text[line_start(text, name.start) : line_end(text, name.end)]
-    code = names.view.code(declaration(names, name)) if name.role is Role.PARAMETER else line
+    code = names.view.code(parameter_declaration(names, name)) if name.role is Role.PARAMETER else line
     return "".join(code.replace(name.text, "", 1).split())
 
 
@@ -60,8 +67,8 @@ def renamed_words(diff: SourceDiff) -> set[tuple[tuple[str, ...], str]]:
 
 def _alias_offsets(diff: SourceDiff) -> Iterator[tuple[int, int]]:
     """The offsets of imports and of the other names that they got: `as name` was added after them."""
-    old, new = diff.text.old, diff.text.new
-    for words in diff.text.words:
+    old, new = diff.text_diff.old, diff.text_diff.new
+    for words in diff.text_diff.changed_words:
         if alias := _ALIAS.fullmatch(new, words.start, words.end):
             end = end_of_text_before(old, words.old_start)
             if words.old_start == words.old_end and (word := word_before(old, end)):
@@ -77,15 +84,15 @@ def _is_unbound(names: NameIndex, word: str) -> bool:
 def _rename_edits(diff: SourceDiff, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
     why = f"rename {old.text} to {new.text}"
     for use in uses:
-        if not diff.text.is_new(use.start, use.end):
+        if not diff.text_diff.is_new(use.start, use.end):
             texts = (new.text, use.text) if use.joint == " as " else (use.text, new.text)  # an export keeps its name
             yield NextEdit(use.start, use.end, use.joint.join(texts) if use.joint else new.text, why)
 
 
 def _uses_of_binding(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
     """The uses that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
-    names, scope = diff.new, new.binder
-    if scope is None or _had_meaning(diff.old, old, new.text):
+    names, scope = diff.new_names, new.binder
+    if scope is None or _had_meaning(diff.old_names, old, new.text):
         return
     inside = [name for name in names.occurrences(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
@@ -141,7 +148,7 @@ def _until_rebound(names: NameIndex, own: list[Name], new: Name) -> Iterator[Nam
                 inside = range(shadowing.start_byte, shadowing.end_byte)
                 yield from (use for use in own if use.binder is None and use.node.start_byte in inside)
                 return
-            defining = statement(names, name)
+            defining = defining_line(names, name)
             goes_on = len(re.findall(rf"(?<!\w){re.escape(name.text)}(?!\w)", defining)) > 1
             inner = _block(names, name) != block and any(node == block for node in name.ancestors)
             if not (goes_on or inner):
@@ -155,27 +162,27 @@ def _block(names: NameIndex, name: Name) -> Node | None:
 
 def _keyword_arguments(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
     """The arguments that use a parameter's old name."""
-    function = function_name(diff.new, new)
+    function = function_of_parameter(diff.new_names, new)
     if function is None:
         return
-    for name in diff.new.occurrences(old.text):
-        if name.role is Role.KEYWORD and is_call_of(diff.new, name, name.receiver, function):
+    for name in diff.new_names.occurrences(old.text):
+        if name.role is Role.KEYWORD and is_call_of(diff.new_names, name, name.receiver, function):
             yield name
 
 
-def complete_partial_renames(diff: SourceDiff) -> Iterator[NextEdit]:
+def complete_half_typed_renames(diff: SourceDiff) -> Iterator[NextEdit]:
     """Completes half-finished renames: replaces a partly typed new name, and the old name where it no longer resolves,
     with the full new name.
     """
     for old, new in diff.renamed_pairs():
-        full = _full_name(diff.new, old, new)
+        full = _full_name(diff.new_names, old, new)
         if full is None:
             continue
         why = f"complete {new.text} to {full}"
         yield NextEdit(new.start, new.end, full, why)
-        for name in diff.new.occurrences(old.text):
+        for name in diff.new_names.occurrences(old.text):
             is_same_kind = (name.role is Role.FIELD) is (new.role is Role.FIELD)
-            if is_same_kind and not name.joint and _is_unresolved(diff.new, name):
+            if is_same_kind and not name.joint and _is_unresolved(diff.new_names, name):
                 yield NextEdit(name.start, name.end, full, why)
 
 

@@ -23,7 +23,7 @@ from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 
 log = logging.getLogger(__name__)
 WHY = "the model expects it after your last edits"
@@ -147,7 +147,7 @@ class _RewriteFilter:
 
     def _share_construct(self, edit: NextEdit, later: NextEdit) -> bool:
         """Whether two edits are in one statement, or in a definition's head and body."""
-        view = View.from_source(self.source)
+        view = SyntaxView.from_source(self.source)
         if view is None:
             return False
         start, end = (
@@ -171,7 +171,7 @@ class _RewriteFilter:
         if self._is_repetition(edit):
             return "repeats the lines beside it"
         errors = self.judge.errors_after([edit])
-        if errors is not None and errors < self.judge.errors:
+        if errors is not None and errors < self.judge.num_errors:
             return ""
         if not self.situation.old_texts:
             completes = self.situation.other_documents or self._completes(edit, removed)
@@ -190,7 +190,7 @@ class _RewriteFilter:
     def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
         """Whether more words of the last edit go than come in their place."""
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
-        hunks = TextDiff(self.situation.old_texts[0], text).words
+        hunks = TextDiff(self.situation.old_texts[0], text).changed_words
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)
         gone = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
         return len(gone) > len([word for word in added if word not in previous])

@@ -35,12 +35,12 @@ _MAX_CLOSED_DOCUMENTS = 50
 
 @dataclass
 class Offer:
-    """An edit offered for one version of a document, and the `change` that it is; `result` hashes the text after it."""
+    """An edit offered for one version of a document, and the `change` that it is; `result_hash` is of the new text."""
 
     id: str
     edit: NextEdit
     change: TextChange
-    result: int
+    result_hash: int
     is_reported: bool = False
     is_accepted: bool = False
     """Accepted, before its change arrives or after it."""
@@ -103,11 +103,11 @@ class NextEditService(Feature):
             any_state.stop = Stop()
             any_state.edits = any_state.search = None
         text = self._session.documents[uri].text
-        offer = next((offer for offer in state.offers.values() if offer.result == hash(text)), None)
+        offer = next((offer for offer in state.offers.values() if offer.result_hash == hash(text)), None)
         state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
         if offer is not None:
             state.proposed = _shifted(state.proposed, [offer.change])
-            state.history.close()
+            state.history.end_current_edit()
         state.history.changed(changes)
         state.changed_s = 0.0 if offer else time.monotonic()
         state.last_change = changes[-1] if changes else state.last_change
@@ -147,10 +147,10 @@ class NextEditService(Feature):
         stop = state.stop
         for other in self._states.values():
             if other is not state:  # the user has left it: what comes there next is another edit
-                other.history.close()
+                other.history.end_current_edit()
         changed_s = max((other.changed_s for other in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
-        snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed(document)
+        snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed_snapshot(document)
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last_change, snapshot.text, cursor):
             return None
         edit = nearest_edit(await self.following_edits(snapshot, cursor), cursor)
@@ -218,7 +218,7 @@ class NextEditService(Feature):
         text = self._session.documents[uri].text
         change = edit.change(text)
         result = hash(change.applied(text))
-        same = (offer for offer in offers.values() if (offer.edit, offer.result) == (edit, result))
+        same = (offer for offer in offers.values() if (offer.edit, offer.result_hash) == (edit, result))
         offer = next((offer for offer in same if not offer.is_accepted), None)
         if offer is None:
             offer = Offer(f"next-{secrets.token_hex(8)}", edit, change, result)
@@ -227,7 +227,7 @@ class NextEditService(Feature):
                 del offers[next(iter(offers))]
         return offer
 
-    def show(self, uri: str, offer_id: str) -> None:
+    def mark_shown(self, uri: str, offer_id: str) -> None:
         if offer := self._open_offer(uri, offer_id):
             self._report_shown(uri, offer)
 
@@ -239,7 +239,7 @@ class NextEditService(Feature):
         if offer is not None:
             offer.is_accepted = True
             self._report_shown(uri, offer)
-            self._session.events.accepted(uri, AcceptedEvent(offer.id))
+            self._session.features.accepted(uri, AcceptedEvent(offer.id))
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:
@@ -252,7 +252,7 @@ class NextEditService(Feature):
         del state.offers[offer_id]
         state.dismissed = [*state.dismissed, offer.edit][-_MAX_DISMISSED:]
         self._report_shown(uri, offer)
-        self._session.events.rejected(uri, offer.id)
+        self._session.features.rejected(uri, offer.id)
 
     def _open_offer(self, uri: str, offer_id: str) -> Offer | None:
         """The offer with this id, unless it was accepted or dismissed."""
@@ -262,7 +262,7 @@ class NextEditService(Feature):
     def _report_shown(self, uri: str, offer: Offer) -> None:
         if not offer.is_reported:
             offer.is_reported = True
-            self._session.events.shown(uri, ShownEvent(offer.id, "next edit"))
+            self._session.features.shown(uri, ShownEvent(offer.id, "next edit"))
 
 
 def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:

@@ -8,10 +8,10 @@ from itertools import pairwise
 from tree_sitter import Node
 
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
-from lsp_server.next_edit.members import declaration, is_call_of, is_unique
+from lsp_server.next_edit.members import is_call_of, is_unique, parameter_declaration
 from lsp_server.next_edit.names import Name, NameIndex, Role
 from lsp_server.next_edit.source_diff import SourceDiff
-from lsp_server.syntax.view import View
+from lsp_server.syntax.view import SyntaxView
 
 _SPLAT = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
 """Kinds of parameters and arguments that represent several, or none."""
@@ -53,15 +53,15 @@ def signature_edits(diff: SourceDiff) -> Iterator[NextEdit]:
 
 def changed_functions(diff: SourceDiff) -> Iterator[_Function]:
     visited = set[int]()
-    for words in diff.text.words:
-        old = _function_over(diff.old, words.old_start)
-        new = _function_over(diff.new, words.start)
+    for words in diff.text_diff.changed_words:
+        old = _function_over(diff.old_names, words.old_start)
+        new = _function_over(diff.new_names, words.start)
         if old is None or new is None or new.id in visited:
             continue
         visited.add(new.id)
-        name = _name_of(diff.new, new)
-        old_name = _name_of(diff.old, old)
-        if name is None or old_name is None or name.text != old_name.text or _is_decorated(diff.new, new):
+        name = _name_of(diff.new_names, new)
+        old_name = _name_of(diff.old_names, old)
+        if name is None or old_name is None or name.text != old_name.text or _is_decorated(diff.new_names, new):
             continue
         yield _Function(old, new, name)
 
@@ -109,9 +109,9 @@ def _parameters(names: NameIndex, function: Node) -> list[Name] | None:
 
 def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
     """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
-    view = diff.new.view
-    old_parameters = _parameters(diff.old, function.old)
-    parameters = _parameters(diff.new, function.node)
+    view = diff.new_names.view
+    old_parameters = _parameters(diff.old_names, function.old)
+    parameters = _parameters(diff.new_names, function.node)
     list_node = function.node.child_by_field_name("parameters")
     if old_parameters is None or parameters is None or list_node is None or _HALF_TYPED.search(view.code(list_node)):
         return
@@ -122,7 +122,7 @@ def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit
     if len(removed) + len(added) + is_reordered != 1 or len(set(new)) < len(new):
         return
     for call in _calls(diff, function.name):
-        keywords = [_keyword_of(diff.new, argument) for argument in call.arguments]
+        keywords = [_keyword_of(diff.new_names, argument) for argument in call.arguments]
         num_positional = next((index for index, keyword in enumerate(keywords) if keyword), len(keywords))
         passed = [*old[:num_positional], *keywords[num_positional:]]
         is_certain = len(passed) == len(keywords) and all(keywords[num_positional:])
@@ -138,7 +138,9 @@ def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit
             codes[:num_positional] = [codes[old.index(name)] for name in new[:num_positional]]
             why = "takes its arguments in another order"
         elif (
-            added and (index := new.index(added[0].text)) <= num_positional and _has_variable(diff.new, call, added[0])
+            added
+            and (index := new.index(added[0].text)) <= num_positional
+            and _has_variable(diff.new_names, call, added[0])
         ):
             gaps[index:index] = [", "] if codes else []
             codes.insert(index, added[0].text)
@@ -149,7 +151,7 @@ def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit
         yield from _with_arguments(view, call, text, f"{call.name.text} {why}")
 
 
-def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[NextEdit]:
+def _with_arguments(view: SyntaxView, call: _Call, text: str, why: str) -> Iterator[NextEdit]:
     if call.arguments:
         start, end = view.start(call.arguments[0]), view.end(call.arguments[-1])
     elif (listed := call.node.children[-1]).children:
@@ -162,10 +164,10 @@ def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[Ne
 
 def _has_variable(names: NameIndex, call: _Call, parameter: Name) -> bool:
     """Whether a variable that must be passed for a new parameter, of its name and type, is visible at a call."""
-    declared = names.view.code(declaration(names, parameter))
+    declared = names.view.code(parameter_declaration(names, parameter))
     is_optional = re.search(r"[=?]", declared)
     variables = [name for name in names.definitions(parameter.text, call.name) if _is_variable(names, name, call)]
-    types = {names.view.code(declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
+    types = {names.view.code(parameter_declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
     return not is_optional and bool(variables) and types <= {declared, parameter.text}
 
 
@@ -183,7 +185,7 @@ def _keyword_of(names: NameIndex, argument: Node) -> str:
 
 def _calls(diff: SourceDiff, name: Name, *, also_new: bool = False) -> Iterator[_Call]:
     """The calls that certainly mean this function; without `also_new` only those that have not changed."""
-    names = diff.new
+    names = diff.new_names
     word = name.owner if name.text == "__init__" else name.text
     if not is_unique(names, name):
         return
@@ -191,7 +193,7 @@ def _calls(diff: SourceDiff, name: Name, *, also_new: bool = False) -> Iterator[
         call = _call_of(names, occurrence)
         if call is None:
             continue
-        if not also_new and diff.text.is_new(names.view.start(call.node), names.view.end(call.node)):
+        if not also_new and diff.text_diff.is_new(names.view.start(call.node), names.view.end(call.node)):
             continue
         callee = f"{occurrence.receiver}.{word}" if occurrence.role is Role.FIELD else word
         if is_call_of(names, occurrence, callee, name):
@@ -211,18 +213,18 @@ def _call_of(names: NameIndex, name: Name) -> _Call | None:
 
 
 def _async_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
-    was_async = _is_async(diff.old, function.old)
-    is_async = _is_async(diff.new, function.node)
-    code = diff.new.view.code(function.node)
-    if was_async == is_async or not diff.new.rules.awaits or _YIELD.search(code):
+    was_async = _is_async(diff.old_names, function.old)
+    is_async = _is_async(diff.new_names, function.node)
+    code = diff.new_names.view.code(function.node)
+    if was_async == is_async or not diff.new_names.rules.awaits or _YIELD.search(code):
         return
     if is_async:
-        heads = _parameters(diff.old, function.old), _parameters(diff.new, function.node)
+        heads = _parameters(diff.old_names, function.old), _parameters(diff.new_names, function.node)
         old, new = (None if head is None else [name.text for name in head] for head in heads)
         yield from _make_async(diff, function.name, set() if old == new else None)
         return
     for call in _calls(diff, function.name):
-        edit = _remove_await(diff.new, call)
+        edit = _remove_await(diff.new_names, call)
         if edit is not None:
             yield edit
 
@@ -232,7 +234,7 @@ def _make_async(diff: SourceDiff, name: Name, callers: set[int] | None) -> Itera
 
     `callers` are the ids of those functions so far; None: only functions that are async already get an `await`.
     """
-    names = diff.new
+    names = diff.new_names
     for call in _calls(diff, name, also_new=True):
         ancestors = names.view.ancestors(call.node)[1:]
         caller = next(
@@ -240,7 +242,7 @@ def _make_async(diff: SourceDiff, name: Name, callers: set[int] | None) -> Itera
         )
         is_awaited = ancestors[0].type == names.rules.awaits
         edit = None if caller is None or is_awaited else _add_await(names, call, ancestors[: ancestors.index(caller)])
-        is_new = diff.text.is_new(names.view.start(call.node), names.view.end(call.node))
+        is_new = diff.text_diff.is_new(names.view.start(call.node), names.view.end(call.node))
         if caller is None or (edit is None and not is_awaited) or (is_new and not is_awaited):
             continue
         if not _is_async(names, caller) and caller.id not in (callers or ()):

@@ -13,9 +13,9 @@ from lsp_server.syntax.parsing import Source, edit_tree, parse
 class SourceDiff:
     """An earlier text and the current one: their differences and names."""
 
-    text: TextDiff
-    old: NameIndex
-    new: NameIndex
+    text_diff: TextDiff
+    old_names: NameIndex
+    new_names: NameIndex
 
     @classmethod
     def parse(cls, source: Source, names: NameIndex, old_text: str) -> "SourceDiff | None":
@@ -32,8 +32,8 @@ class SourceDiff:
         """Yields the names that became others of the same role, by substituted words, and at more `offsets` of both
         texts.
         """
-        for old_offset, offset in (*self.text.substituted, *offsets):
-            old = self.old.at_offset(old_offset)
-            new = self.new.at_offset(offset)
+        for old_offset, offset in (*self.text_diff.substituted, *offsets):
+            old = self.old_names.at_offset(old_offset)
+            new = self.new_names.at_offset(offset)
             if old is not None and new is not None and old.role == new.role:
                 yield old, new

@@ -36,11 +36,11 @@ class TextDiff:
         self.new = new
 
     @cached_property
-    def words(self) -> tuple[DiffRange, ...]:
-        return tuple(words for lines in self.lines for words in self._words_in(lines))
+    def changed_words(self) -> tuple[DiffRange, ...]:
+        return tuple(words for lines in self.changed_lines for words in self._words_in(lines))
 
     @cached_property
-    def lines(self) -> tuple[DiffRange, ...]:
+    def changed_lines(self) -> tuple[DiffRange, ...]:
         change = minimal_change(self.old, self.new)
         first = self.old.rfind("\n", 0, change.start) + 1
         tail = len(self.old) - (self.old.find("\n", change.end) + 1 or len(self.old))
@@ -57,11 +57,11 @@ class TextDiff:
     @cached_property
     def substituted(self) -> tuple[tuple[int, int], ...]:
         """The offsets of substituted words: in the old text and in the new one."""
-        return tuple(offsets for words in self.words for offsets in self._substituted_in(words))
+        return tuple(offsets for words in self.changed_words for offsets in self._substituted_in(words))
 
     def is_new(self, start: int, end: int) -> bool:
         """Whether any of [start, end) of the new text is absent from the old one."""
-        return any(words.start < end and start < words.end for words in self.words)
+        return any(words.start < end and start < words.end for words in self.changed_words)
 
     def added_lines(self, words: DiffRange) -> tuple[int, int] | None:
         """Returns where the whole lines are that a difference adds; None if it changes more or less than that."""

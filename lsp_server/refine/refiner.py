@@ -10,7 +10,7 @@ from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.features import AcceptedEvent, Feature
 from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, FillBudget, FillOptions, fill
-from lsp_server.holes import Span, splice
+from lsp_server.holes import HoleSpan, splice
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
 
@@ -39,7 +39,7 @@ class Refiner(Feature):
         accepted, expected = self._expected.get(uri, (None, 0))
         if accepted is not None and hash(self._session.documents[uri].text) == expected:
             del self._expected[uri]
-            self._session.events.accepted(uri, accepted)
+            self._session.features.accepted(uri, accepted)
         if uri in self._running:
             asyncio.get_running_loop().call_soon(self._drop_gone, uri)  # the services hear of the change first
 
@@ -51,11 +51,13 @@ class Refiner(Feature):
     def rejected(self, uri: str, answer_id: str) -> None:
         self._drop_gone(uri)
 
-    def expect(self, accepted: AcceptedEvent, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> None:
+    def expect(
+        self, accepted: AcceptedEvent, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]
+    ) -> None:
         """The editor gets an edit that fills these holes; once it is in the text, the answer counts as accepted."""
         self._expected[snapshot.uri] = accepted, hash(splice(snapshot.text, spans, texts))
 
-    async def suggestion(self, uri: str, suggestion_id: str) -> None:
+    async def refine_suggestion(self, uri: str, suggestion_id: str) -> None:
         """Shows the partner's text ahead of a suggestion. Raises NotRefinedError, WorkerError."""
         if running := self._running.pop(uri, None):
             running[1].cancel()
@@ -78,7 +80,7 @@ class Refiner(Feature):
             task.cancel()
 
     def _find_suggestion(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
-        services = self._session.events.every(InlineService)
+        services = self._session.features.every(InlineService)
         suggestions = ((service, service.suggestion(uri, suggestion_id)) for service in services)
         return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 
@@ -114,7 +116,7 @@ class Refiner(Feature):
             raise NotRefinedError(GONE)
 
 
-def _hole_of(draft: Suggestion, text: str) -> Span:
+def _hole_of(draft: Suggestion, text: str) -> HoleSpan:
     """The hole of a suggestion in the current text; the fill must begin with the text typed in it."""
     anchor = draft.anchor
     hole = draft.hole

@@ -12,10 +12,10 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
 from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
-from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, other_programs_downloads
+from lsp_server.diagnosis.models import is_first_time, other_programs_advice, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import file_name, names_of, path_as_given, possible_paths
+from lsp_server.documents.uris import file_name, names_of, possible_paths, unresolved_path
 from lsp_server.features import Feature, FeatureRegistry
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
@@ -53,7 +53,7 @@ class Session:
         self.partner: PartnerConnection | None = None
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
-        self.events = FeatureRegistry()
+        self.features = FeatureRegistry()
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._file_system = BlockingIo()
@@ -64,11 +64,11 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
-        return next(feature for feature in self.events.every(kind) if type(feature) is kind)
+        return next(feature for feature in self.features.every(kind) if type(feature) is kind)
 
     @property
     def is_computing(self) -> bool:
-        return any(feature.is_computing for feature in self.events.every(Feature))
+        return any(feature.is_computing for feature in self.features.every(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -127,17 +127,17 @@ class Session:
         self.refresh_settings()
         if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
             surroundings = self.notebooks.surroundings_of(uri)
-            self.documents[uri] = Document(uri, language_id, version, self.text_of(text), surroundings)
-            self.events.opened(uri)
+            self.documents[uri] = Document(uri, language_id, version, self.editor_line_ends(text), surroundings)
+            self.features.opened(uri)
         self.run_in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
-    def text_of(self, text: str) -> str:
+    def editor_line_ends(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
         return plain_line_ends(text) if self.client_capabilities.is_neovim else text
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
-        self.events.closed(uri)
+        self.features.closed(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
@@ -178,13 +178,15 @@ class Session:
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.client.better and not self.client_capabilities.plugin and is_first_time():
+        if self.worker.client.better_model and not self.client_capabilities.is_own_plugin and is_first_time():
             self.run_in_background(self._advise_on_models())
 
     async def _advise_on_models(self) -> None:
         downloads = await asyncio.to_thread(other_programs_downloads)
         device = self.worker.report()["device"] or ""
-        self.editor.show_once(self.worker.no_model + advice_on_downloads(downloads, device), types.MessageType.Info)
+        self.editor.show_once(
+            self.worker.no_model_message + other_programs_advice(downloads, device), types.MessageType.Info
+        )
 
     def _tell_failure(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:
@@ -215,7 +217,7 @@ class Session:
         """
         home = self.notebooks.notebook_or_self(uri)
         uris = (home, uri, *self.notebooks.cells_of(home))
-        paths = tuple(dict.fromkeys(filter(None, map(path_as_given, uris))))
+        paths = tuple(dict.fromkeys(filter(None, map(unresolved_path, uris))))
         linked = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
         work = partial(_refresh_names, paths, linked, self.configuration)
         has_changed, links = await self._file_system.run((paths, linked), work) or (False, None)
@@ -241,7 +243,7 @@ class Session:
         """The current document, if it is open and may be filled."""
         return None if self.disabled_reason(uri) else self.documents[uri].snapshot(quick=True)
 
-    async def parsed(self, document: Document) -> Snapshot | None:
+    async def parsed_snapshot(self, document: Document) -> Snapshot | None:
         """A snapshot with a tree; None if the document is edited or closed before there is one. Parses in a thread if
         that takes long: requests wait for the tree, keystrokes do not.
         """

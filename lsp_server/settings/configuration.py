@@ -173,7 +173,7 @@ class Configuration:
             self._merged = {}
         self.refresh()
 
-    def take_sent(self, raw: object, folder: str | None = None) -> None:
+    def set_editor_settings(self, raw: object, folder: str | None = None) -> None:
         """From now on the editor's settings are `raw`, in the folder with this URI or everywhere. None: it has none."""
         self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
         if raw is None:

@@ -18,7 +18,7 @@ _WHERE = "from here: set it in your editor's start options or the environment"
 _TRUST = "trustWorkspace"
 
 
-class SettingKey(NamedTuple):
+class SettingDefinition(NamedTuple):
     """One setting: the field that holds it, behind that of its group if it is in one, its type and its default."""
 
     fields: tuple[str, ...]
@@ -26,14 +26,14 @@ class SettingKey(NamedTuple):
     default: Any
 
 
-def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iterator[tuple[str, SettingKey]]:
+def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iterator[tuple[str, SettingDefinition]]:
     for field in msgspec.structs.fields(group):
         value = getattr(group, field.name)
         path = (*fields, field.name)
         if isinstance(value, Struct):
             yield from _keys(value, f"{prefix}{field.encode_name}.", path)
         else:
-            yield prefix + field.encode_name, SettingKey(path, field.type, value)
+            yield prefix + field.encode_name, SettingDefinition(path, field.type, value)
 
 
 SETTING_KEYS = dict(_keys(Settings()))
@@ -147,7 +147,7 @@ def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
     return values
 
 
-def _converted(value: Any, key: SettingKey, *, is_text: bool) -> Any:
+def _converted(value: Any, key: SettingDefinition, *, is_text: bool) -> Any:
     """A raw value as one of the key's type. Raises msgspec.DecodeError."""
     try:
         if is_text and isinstance(key.default, tuple):

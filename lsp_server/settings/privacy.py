@@ -24,56 +24,19 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from posixpath import normpath
+from typing import Any
 
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import is_unseen
 
-_PATTERNS: dict[str, str] = tomllib.loads(Path(__file__).with_name("secret_files.toml").read_text("utf-8"))
+_PATTERNS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("secret_files.toml").read_text("utf-8"))
 _FOLDERS, _TOOLS, _PATHS = _PATTERNS["folders"], _PATTERNS["tools"], _PATTERNS["paths"]
 _KEYS, _FILES = _PATTERNS["keys"], _PATTERNS["files"]
 _CONFIG = r"(?:\.config|application support|appdata/(?:roaming|local))"
 """Where tools keep a user's settings on Linux, macOS and Windows."""
-_DATA = (
-    r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xcconfig|xml|plist|txt|csv|tsv|env|dat|db"
-    r"|enc|age|b64))"
-)
-_NOUNS = (
-    r"(?:credentials?|creds|secrets?|tokens?|passwords?|passwd|passphrases?|mnemonics?|rootkey|kubeconfig"
-    r"|(?:api|private|priv|access|secret|deploy|ssh|host|sign(?:ing)?|encryption|master|root|account|auth|jwt|session"
-    r"|admin|rsa|gpg|pgp|license|licence|service|gcp|gcloud|google|firebase|aws|azure|stripe|openai)[-_. ]?keys?"
-    r"|service[-_. ]?(?:account|principal)s?(?:[-_. ]?keys?)?|seed[-_. ]?phrase|(?:recovery|backup)[-_. ]?codes?"
-    r"|connection[-_. ]?strings?|(?:database|db|webhook)[-_. ]?ur[li]s?)"
-)
-_WORDS = (
-    rf"(?:.*[-_. ])?{_NOUNS}(?:[-_. ].*)?{_DATA}",
-    rf".*{_NOUNS}{_DATA}",
-    rf"(?:.*[-_. ])?{_NOUNS}",
-    r"(?:.*[-_])?key(?:s|file)?",
-    r".*[-_]key\.json",
-    r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)[-_.][^.]*(?:\.pub)?",
-    r"env[-_.](?:prod(?:uction)?|live|stag(?:e|ing)|dev(?:elopment)?|test(?:ing)?|local|qa|uat|ci|preview|sandbox|demo"
-    r"|docker)",
-    r".*-[0-9a-f]{12}\.json",  # the key of a service account, as Google's console names it
-)
-"""Regular expressions for a name without its leading dot."""
-_TOPIC = re.compile(
-    r"(?:.*[-_. ])?(?:"
-    r"(?:change|reset|forgot|forgotten|validate|verify)[-_. ]?(?:passwords?|tokens?|secrets?)\.(?!txt|csv|tsv)"
-    r"|refresh[-_. ]tokens?\.ya?ml"
-    r"|service[-_. ]?accounts?\.ya?ml"  # of Kubernetes; a cloud's is JSON
-    r"|(?:public|primary|foreign|partition|sort|hot)[-_. ]?keys?\b"
-    r"|(?:special|added|stop|bos|eos|pad|unk|mask|max|min|num|vocab|merge[ds]?|design|colou?rs?|themes?|styles?|css|ui"
-    r"|fonts?|sizes?|spacing|typography|semantic|primitives?|components?|figma|brand|dark|light|syntax)[-_. ]?tokens?\b"
-    r"|(?:secret|token|password|passphrase)s?[-_. ]?(?:maps?|counts?|lists?|limits?|usage|types?|schemas?|spec|forms?"
-    r"|polic(?:y|ies)|rules?|strength|validation|reset|change|manager|guide|docs?|readme)\b"
-    r")"
-)
-"""Such a name says what its data is about; `_ALWAYS` are words that no topic makes harmless."""
-_DESIGN_TOKENS = re.compile(
-    r".*/(?:[^/]*[-_. ])?(?:themes?|design|styles?|style-dictionary|figma|brand|css|s[ac]ss|colou?rs?|typography)"
-    r"(?:[-_. ][^/]*)?/tokens?\.(?:json[5c]?|ya?ml|toml|xml|plist)"
-)
-"""Colours and sizes, by the folder of the file."""
+_DATA, _NOUNS = (_PATTERNS[name].replace("\n", "") for name in ("data", "nouns"))
+_TOPIC, _DESIGN_TOKENS = (re.compile(_PATTERNS[name].replace("\n", "")) for name in ("topic", "design_tokens"))
+_WORDS = [pattern.replace("NOUNS", _NOUNS).replace("DATA", _DATA) for pattern in _PATTERNS["words"]]
 _ALWAYS = re.compile(rf"(?:.*[-_. ])?(?:credentials?|secrets)(?:[-_. ].*)?{_DATA}|.*\.(?:txt|csv|tsv)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Between the words of `serviceAccountKey`."""

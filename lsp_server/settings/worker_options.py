@@ -78,7 +78,7 @@ def options_problem(options: WorkerOptions) -> str | None:
         return f"partner.url: {cause}; give the URL of a server that you run, such as http://localhost:8080"
     try:
         if is_remote(options):
-            role = address.role_of(edits=options.edits, partner=options.partner)
+            role = address.setting_names_of(edits=options.edits, partner=options.partner)
             server = address.parse_server_url(options.model, role)
             return server.sending_problem(plain_http=options.plain_http, role=role)
         _resolved(options.model)

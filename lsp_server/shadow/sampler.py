@@ -24,7 +24,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.features import AcceptedEvent, Feature, FillRecord, ShownEvent
 from lsp_server.fill.pipeline import fill
-from lsp_server.holes.segments import pinned
+from lsp_server.holes.segments import pinned_pieces
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import partner_options, worker_options
 from lsp_server.usage.statistics import Ledger, ShadowPair, counted_language, today
@@ -177,7 +177,9 @@ def similarity(a: str, b: str) -> float:
 
 def _texts_in_holes(text: str, record: FillRecord) -> list[str | None]:
     """What is now in each hole of a request; None if its place is not clear."""
-    return [_between(text, prefix, suffix) for prefix, suffix in pairwise(pinned(record.snapshot.text, record.spans))]
+    return [
+        _between(text, prefix, suffix) for prefix, suffix in pairwise(pinned_pieces(record.snapshot.text, record.spans))
+    ]
 
 
 def _between(text: str, prefix: str, suffix: str) -> str | None:

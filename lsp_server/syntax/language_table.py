@@ -100,12 +100,12 @@ class LanguageTable:
     ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, such as a line continuation
     strings: frozenset[str] = frozenset()
     interpolations: frozenset[str] = frozenset()  # code inside a string
-    quoted: str = QUOTED  # regex: what looks like a string, where there is no tree
+    string_pattern: str = QUOTED  # regex: what looks like a string, where there is no tree
     quotes: str = "\"'"  # characters that a string on one line may start with
     word_characters: str = ""  # part of a word here, besides what is part of an identifier everywhere
 
     # expressions
-    name: str = "x"  # the shortest expression
+    shortest_expression: str = "x"  # the shortest expression
     statement_end: str = ""  # makes a statement of an expression
     argument_lists: frozenset[str] = frozenset()
     operand_ends: frozenset[str] = frozenset({",", ";", ":"})  # tokens that end an expression inside brackets

@@ -123,7 +123,11 @@ def missing_closers(text: str, offset: int, table: LanguageTable) -> str:
     line_prefix = text[start:offset].rstrip()
     quote = open_quote(line_prefix, table)
     ending = (
-        line_prefix[quote] if quote >= 0 else table.name if line_prefix and line_prefix[-1] in _BEFORE_A_NAME else ""
+        line_prefix[quote]
+        if quote >= 0
+        else table.shortest_expression
+        if line_prefix and line_prefix[-1] in _BEFORE_A_NAME
+        else ""
     )
     _, still_open = unpaired(brackets_of(line_prefix[:quote] if quote >= 0 else line_prefix, table))
     closers, _ = unpaired(brackets_of(text[offset:end], table))

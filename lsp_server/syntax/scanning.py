@@ -15,7 +15,7 @@ def _scanner(table: LanguageTable) -> re.Pattern[str]:
     blocks = [rf"{re.escape(opener)}(?s:.*?){re.escape(closer)}" for opener, closer in table.block_comments]
     unless_after = f"(?<![{re.escape(table.not_before_comment)}])" if table.not_before_comment else ""
     comments = [rf"({unless_after}{re.escape(table.line_comment)}[^\r\n]*)"] if table.line_comment else []
-    return re.compile("|".join((table.quoted, *blocks, *comments, f"[{re.escape(_BRACKETS)}]")))
+    return re.compile("|".join((table.string_pattern, *blocks, *comments, f"[{re.escape(_BRACKETS)}]")))
 
 
 def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:

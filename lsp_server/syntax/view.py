@@ -29,7 +29,7 @@ _CLOSER = re.compile(r"(?:\"\"\"|'''|[\"'`])#*\Z")
 """The end of a string; `#` belongs to a raw one."""
 
 
-class View:
+class SyntaxView:
     """Reads one source. Cheap to make, so make a new one for each request; each thread needs its own."""
 
     def __init__(self, text: str, table: LanguageTable, root: Node) -> None:
@@ -117,7 +117,7 @@ class View:
                 continue
             if first < node.end_byte and node.start_byte < node.end_byte:
                 yield node
-            if not goto_next(cursor):
+            if not skip_subtree(cursor):
                 return
 
     def brackets(self, node: Node, start: int, end: int) -> list[Node]:
@@ -155,7 +155,7 @@ def _is_well_inside(node: Node, outer: Node) -> bool:
     return outer.start_byte < node.start_byte and node.end_byte < outer.end_byte
 
 
-def goto_next(cursor: TreeCursor) -> bool:
+def skip_subtree(cursor: TreeCursor) -> bool:
     """Moves past the node under the cursor; False at the end of the tree."""
     while not cursor.goto_next_sibling():
         if not cursor.goto_parent():
@@ -173,7 +173,7 @@ class StringOrComment:
     unfinished: bool = False
 
 
-def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
+def string_or_comment_at(view: SyntaxView, offset: int) -> StringOrComment | None:
     """The string or comment that contains `offset`; None in code, including code embedded in a string."""
     for position in (offset - 1, offset):  # the end of a line comment is found only from within
         for node in view.ancestors(view.leaf_at(position)):
@@ -189,7 +189,7 @@ def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
     return None
 
 
-def _inside_comment(view: View, node: Node) -> StringOrComment:
+def _inside_comment(view: SyntaxView, node: Node) -> StringOrComment:
     start, end = view.start(node), view.end(node)
     for opener, closer in view.table.block_comments:
         if view.text.startswith(opener, start) and view.text.endswith(closer, start + len(opener), end):
@@ -199,7 +199,7 @@ def _inside_comment(view: View, node: Node) -> StringOrComment:
     return StringOrComment(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1))
 
 
-def _inside_string(view: View, node: Node, offset: int) -> StringOrComment:
+def _inside_string(view: SyntaxView, node: Node, offset: int) -> StringOrComment:
     """A string's delimiters are its first and last children, or its first and last characters if it has no children."""
     start, end = view.start(node), view.end(node)
     if node.child_count < 2:

@@ -37,7 +37,7 @@ from inference.messages import (
     WorkerState,
 )
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
-from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, attach_or_start, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, attach_or_start, attach_with_retries
 from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
@@ -167,7 +167,7 @@ class WorkerClient:
         return str(self._failure or "")
 
     @property
-    def better(self) -> str:
+    def better_model(self) -> str:
         """The model to pull, if the embedded one runs because `auto` found no better one here; otherwise empty."""
         last = self.last_status
         makes_do = last is not None and last.model == EMBEDDED and self.options.model == AUTO
@@ -210,7 +210,7 @@ class WorkerClient:
     async def status(self) -> Status | None:
         """The worker's current status; None if no worker runs. Raises WorkerError."""
         try:
-            connection = self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
+            connection = self._connection or self._adopt(await attach_with_retries(self.paths, self._name, STATUS_S))
         except NotListeningError:
             return None
         previous = connection.status

@@ -69,7 +69,7 @@ class WorkerLink:
     writer: asyncio.StreamWriter
     token: str = ""
     pid: int = 0
-    release: str = ""
+    worker_version: str = ""
     status: Status = _INITIAL_STATUS
     failure: WorkerError | None = None
     reading: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
             match await connection.receive():
                 case Welcome(protocol=messages.PROTOCOL_VERSION, pid=pid, version=version):
                     connection.pid = pid
-                    connection.release = version
+                    connection.worker_version = version
                 case Failed(code=code, message=message):
                     raise WorkerError(code, message)
                 case _:
@@ -141,7 +141,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     return connection
 
 
-async def join(
+async def attach_with_retries(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> WorkerLink:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
@@ -185,7 +185,7 @@ async def attach_or_start(
                     return await attach(paths, name)
                 with suppress(Timeout, NotListeningError), lock.acquire(blocking=False):
                     try:  # again: another client may have started it in between
-                        return await join(paths, name, retired_pid=retired_pid)
+                        return await attach_with_retries(paths, name, retired_pid=retired_pid)
                     except NotListeningError:
                         pass
                     except WorkerUnresponsiveError as failure:  # one that hangs is replaced
@@ -219,7 +219,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
         if is_stopped(process.pid):
             raise WorkerUnresponsiveError(paths, process.pid)
         if status == _EXIT_TAKEN:
-            return await join(paths, name)
+            return await attach_with_retries(paths, name)
         if status is not None:
             raise WorkerError(ErrorCode.STOPPED, f"The worker could not start: {_last_error_line(paths)}")
         await asyncio.sleep(_START_POLL_S)
@@ -288,13 +288,13 @@ _SAFE_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 def _open_errors(paths: WorkerPaths) -> BinaryIO:
     with suppress(OSError):
-        return os.fdopen(os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE_FLAGS, 0o600), "wb")
+        return os.fdopen(os.open(paths.stderr_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE_FLAGS, 0o600), "wb")
     return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
 def _last_error_line(paths: WorkerPaths) -> str:
     with suppress(OSError):
-        is_file = paths.errors.is_file()  # and no pipe, which would block
-        if is_file and (lines := paths.errors.read_text(errors="replace").strip().splitlines()):
+        is_file = paths.stderr_file.is_file()  # and no pipe, which would block
+        if is_file and (lines := paths.stderr_file.read_text(errors="replace").strip().splitlines()):
             return lines[-1][:500]
     return f"no error output; see {paths.log}"

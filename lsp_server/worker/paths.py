@@ -39,7 +39,7 @@ class WorkerPaths:
         return self.socket.with_suffix(".starting")
 
     @property
-    def errors(self) -> Path:
+    def stderr_file(self) -> Path:
         """The worker's stderr: why it could not start, or where it crashed."""
         return self.socket.with_suffix(".err")
 

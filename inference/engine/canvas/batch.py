@@ -24,15 +24,15 @@ class CanvasBatch:
     canvases: tuple[ComposedCanvas, ...]
     pinned: Tensor
     """(B, W) ids; 0 at hole rows and padding."""
-    valid: Tensor | None
+    attention_mask: Tensor | None
     """(B, W) bool, False at rows that only pad the shorter canvases; None if there are none."""
     hole_rows: Tensor
     """(N,) row numbers in the flattened (B * W)."""
-    owner: Tensor
+    canvas_index: Tensor
     """(N,) the canvas each hole row belongs to."""
     hole_position: Tensor
     """(N,) its number among that canvas's hole rows."""
-    counts: Tensor
+    num_hole_rows: Tensor
     """(B,) the number of hole rows of each canvas."""
 
     @classmethod
@@ -47,11 +47,11 @@ class CanvasBatch:
         return cls(
             canvases=tuple(canvases),
             pinned=ids.clamp(min=0),
-            valid=None if bool(valid.all()) else valid,
+            attention_mask=None if bool(valid.all()) else valid,
             hole_rows=hole_rows,
-            owner=hole_rows // width,
+            canvas_index=hole_rows // width,
             hole_position=(is_hole.cumsum(1) - 1).flatten()[hole_rows],
-            counts=is_hole.sum(1),
+            num_hole_rows=is_hole.sum(1),
         )
 
     @property
@@ -64,7 +64,7 @@ class CanvasBatch:
         return [row.spans for row in self.canvases]
 
     @property
-    def batch(self) -> int:
+    def batch_size(self) -> int:
         return len(self.canvases)
 
     def pin(self, chosen: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
@@ -81,8 +81,8 @@ class CanvasBatch:
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""
-        table = values.new_full((self.batch, int(self.counts.max())), fill)
-        table[self.owner, self.hole_position] = values
+        table = values.new_full((self.batch_size, int(self.num_hole_rows.max())), fill)
+        table[self.canvas_index, self.hole_position] = values
         return table
 
     def with_holes(self, values: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class Constraint:
     bias_index: Tensor
 
 
-class Constraints:
+class ConstraintBuilder:
     """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, a given start."""
 
     def __init__(self, vocabulary: Vocabulary, infill_config: InfillConfig, size: int, device: torch.device) -> None:

@@ -19,7 +19,7 @@ HoleRows = tuple[int, int, int]
 class HoleLayout:
     """One hole: given rows that begin its fill (`forced_ids`), then `min_rows` to `max_rows` open rows.
 
-    The first open row becomes one of `allowed_ids`, if stated. The first `healed_bytes` of the hole's tokens are in the
+    The first open row becomes one of `allowed_ids`, if stated. The first `num_healed_bytes` of its tokens are in the
     document already (token healing moved them here), so they are not part of the fill.
     """
 
@@ -27,13 +27,13 @@ class HoleLayout:
     min_rows: int = 1
     forced_ids: tuple[int, ...] = ()
     allowed_ids: tuple[int, ...] | None = None
-    healed_bytes: int = 0
+    num_healed_bytes: int = 0
     single_line: bool = False
     existing_ids: tuple[int, ...] = ()
     """The current tokens of the open rows, if the hole is reworked rather than filled."""
     strength: float = 1.0
     """The share of the existing tokens to replace by noise."""
-    forced_bytes: int = 0
+    num_forced_bytes: int = 0
     """How many of the first bytes of the hole's tokens are given: skipped or typed ones."""
 
     def may_begin(self, token: int) -> bool:
@@ -69,7 +69,7 @@ class ComposedCanvas:
 class CanvasPlan:
     """One canvas to denoise: its prefix, its holes, and the tokens `pinned_after` each of them.
 
-    It has at most `width` rows: pinned tokens at its end that do not fit are cut. `group` numbers its holes in the
+    It has at most `width` rows: pinned tokens at its end that do not fit are cut. `hole_range` numbers its holes in the
     request.
     """
 
@@ -77,7 +77,7 @@ class CanvasPlan:
     holes: tuple[HoleLayout, ...]
     pinned_after: tuple[tuple[int, ...], ...]
     width: int
-    group: range
+    hole_range: range
 
     @property
     def suffix(self) -> tuple[int, ...]:

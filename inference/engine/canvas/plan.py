@@ -74,7 +74,7 @@ class CanvasPlanner:
     def __init__(
         self, vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
-        """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
+        """`is_full_canvas_free`: wide canvases cost no more than narrow ones. Raises RequestError."""
         self._vocabulary = vocabulary
         self._infill_config = infill_config
         self._fills_canvas = fills_canvas
@@ -97,7 +97,7 @@ class CanvasPlanner:
         holes = self.request.holes
         previous_text = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
         max_tokens = max(1, max_prefix_tokens - len(frame.leading_ids))
-        ids = prompt.encode_prefix(
+        ids = prompt.tokenise_prefix(
             self._vocabulary, self._infill_config, previous_text + texts[group.start], max_tokens
         )
         ids, healed = self._vocabulary.heal(ids)
@@ -176,9 +176,9 @@ class CanvasPlanner:
             min_rows=min(hole.min_tokens, maximum),
             forced_ids=forced,
             allowed_ids=self._healing_ids(start, hole) if start else None,
-            healed_bytes=healed_bytes,
+            num_healed_bytes=healed_bytes,
             single_line=hole.single_line,
-            forced_bytes=healed_bytes + len(hole.starts_with.encode()),
+            num_forced_bytes=healed_bytes + len(hole.starts_with.encode()),
         )
 
     def _existing_layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:

@@ -122,7 +122,7 @@ def far_suffix_text(vocabulary: Vocabulary, infill_config: InfillConfig, text: s
     return lines if len(ids) <= max_tokens else text_window.first_lines(lines, len(vocabulary.decode(ids[:max_tokens])))
 
 
-def encode_prefix(vocabulary: Vocabulary, infill_config: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
+def tokenise_prefix(vocabulary: Vocabulary, infill_config: InfillConfig, text: str, max_tokens: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `max_tokens`; starts at a line if cut."""
     start = text_window.window_start(text, max_tokens * _USUAL_CHARS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])

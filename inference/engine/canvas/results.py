@@ -42,7 +42,8 @@ class FilledCanvas:
     def texts(self, vocabulary: Vocabulary, holes: Sequence[HoleLayout]) -> tuple[str, ...]:
         """The texts of the holes, without the bytes that healing moved into them."""
         values = (
-            b"".join(self.hole_bytes(vocabulary, index, hole))[hole.healed_bytes :] for index, hole in enumerate(holes)
+            b"".join(self.hole_bytes(vocabulary, index, hole))[hole.num_healed_bytes :]
+            for index, hole in enumerate(holes)
         )
         return tuple(text.decode("utf-8", errors="replace") for text in values)
 
@@ -53,7 +54,7 @@ class FilledCanvas:
         num_bytes = 0
         for id_ in self.ids[first:last]:
             value = vocabulary.bytes_of([id_])
-            start = max(0, hole.forced_bytes - num_bytes)
+            start = max(0, hole.num_forced_bytes - num_bytes)
             ends = [end for mark in LINE_BREAKS if (end := value.find(mark, start)) >= 0] if hole.single_line else []
             values.append(value[: min(ends)] if ends else value)
             if ends:
@@ -66,7 +67,7 @@ class FilledCanvas:
 
         Tokens that hold half a character join the next one.
         """
-        skip = hole.healed_bytes
+        skip = hole.num_healed_bytes
         pending = b""
         lowest = 1.0
         token_texts: list[tuple[str, float]] = []
@@ -132,7 +133,7 @@ def adds_repetition(text: str, hole: Hole) -> bool:
     return repetition.is_repetitive(text) and not repetition.is_repetitive(hole.text or hole.starts_with)
 
 
-class CanvasProgress:
+class RequestProgress:
     """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
 
     def __init__(self, planner: CanvasPlanner) -> None:
@@ -210,7 +211,7 @@ def build_draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, 
     return Draft(request_id, step, max_steps, texts, confidences)
 
 
-def combine_candidates(
+def combine_canvas_fills(
     request_id: str, done: FillsByHole, holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.

@@ -152,7 +152,7 @@ class Denoiser:
         self.max_steps = max_steps or settings.max_steps
         self.step_number = 0 if start is None else round(self.max_steps * (1 - start.strength))
         device = canvas.pinned.device
-        self.steps = torch.zeros(canvas.batch, dtype=torch.long, device=device)
+        self.steps = torch.zeros(canvas.batch_size, dtype=torch.long, device=device)
         self._context = context
         self._settings = settings
         self._noise = noise
@@ -163,7 +163,7 @@ class Denoiser:
         self._confidence = torch.zeros(len(canvas.hole_rows), device=device)
         self.feedback: Tensor | None = None
         """(N, ...) the latest prediction's feedback to the next, a row for each hole row. Only the model reads it."""
-        self._done = torch.zeros(canvas.batch, dtype=torch.bool, device=device)
+        self._done = torch.zeros(canvas.batch_size, dtype=torch.bool, device=device)
         self._history: list[Tensor] = []
 
     @property
@@ -184,7 +184,7 @@ class Denoiser:
 
     @property
     def filled_canvases(self) -> list[FilledCanvas]:
-        return [self.filled_canvas(index) for index in range(self.canvas.batch)]
+        return [self.filled_canvas(index) for index in range(self.canvas.batch_size)]
 
     @property
     def row_confidences(self) -> Tensor:
@@ -199,8 +199,8 @@ class Denoiser:
         probabilities = logits.softmax(-1, dtype=torch.float32)
         entropies = self.canvas.per_canvas(entropy(logits, probabilities), float("inf"))
         accepted = accept_rows(entropies, self._settings.entropy_bound, self._min_accepted())
-        is_accepted = accepted[self.canvas.owner, self.canvas.hole_position]
-        running = ~self._done[self.canvas.owner]
+        is_accepted = accepted[self.canvas.canvas_index, self.canvas.hole_position]
+        running = ~self._done[self.canvas.canvas_index]
         sampled = self._noise.sample(probabilities, is_accepted)
         current = self._current.flatten()[self.canvas.hole_rows]
         proposed = torch.where(is_accepted, sampled, self._noise.noise_ids(len(is_accepted)))
@@ -229,7 +229,7 @@ class Denoiser:
         else:
             if self.constraint is not None:
                 self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
-            max_rows = int(canvas.counts.max())
+            max_rows = int(canvas.num_hole_rows.max())
             self._history = [ids[index, :max_rows] for ids in self._history]
             self._done = self._done[index]
         self.canvas = canvas
@@ -238,7 +238,7 @@ class Denoiser:
     def _old_hole_rows(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
         """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
         index = torch.tensor(list(chosen), device=self._current.device)
-        positions = index[canvas.owner] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
+        positions = index[canvas.canvas_index] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
         return torch.searchsorted(self.canvas.hole_rows, positions)
 
     @torch.inference_mode()
@@ -252,7 +252,7 @@ class Denoiser:
             rows = rows[chosen]
             bias_index = None if bias_index is None else bias_index[chosen]
             feedback = None if feedback is None else feedback[chosen]
-        logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
+        logits = self._context.predict(self._current, rows, valid=self.canvas.attention_mask, feedback=feedback)
         if constraint is not None and bias_index is not None:
             logits = _biased(logits, constraint.biases, bias_index)
         heat = self._temperature().to(logits.device)
@@ -266,14 +266,14 @@ class Denoiser:
     def _min_accepted(self) -> Tensor | None:
         if not self._settings.accept_floor:
             return None
-        return (self.canvas.counts * (self.step_number + 1) / self.max_steps).ceil()
+        return (self.canvas.num_hole_rows * (self.step_number + 1) / self.max_steps).ceil()
 
     def _store_prediction(self, running: Tensor, logits: Tensor, probabilities: Tensor) -> None:
         """The answer, its confidence and the feedback, for the canvases that are still running."""
         confidence, argmax = probabilities.max(-1)
         self._argmax = torch.where(running, argmax, self._argmax)
         self._confidence = torch.where(running, confidence, self._confidence)
-        feedback = self._context.feedback(logits, probabilities)
+        feedback = self._context.self_conditioning(logits, probabilities)
         if feedback is not None and self.feedback is not None:
             still = running.view(-1, *[1] * (feedback.ndim - 1))
             feedback = torch.where(still, feedback, self.feedback)
@@ -285,7 +285,7 @@ class Denoiser:
         self.step_number += 1
         prediction = self.canvas.per_canvas(self._argmax, -1)
         settings = self._settings
-        is_sure = is_confident(entropies, self.canvas.counts, settings)
+        is_sure = is_confident(entropies, self.canvas.num_hole_rows, settings)
         self._done |= self._is_unchanged(prediction, settings.stability) & is_sure
         if settings.still_steps:
             self._done |= self._is_unchanged(prediction, settings.still_steps)

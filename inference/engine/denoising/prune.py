@@ -34,7 +34,7 @@ def is_pruning_due(loop: Denoiser, plan: CanvasPlan, num_finished: int) -> bool:
     if loop.is_finished or loop.step_number != max(_MIN_STEPS, loop.max_steps // _STEPS_DIVISOR):
         return False
     whole = [min(spans[-1][2] + len(plan.suffix), plan.width) for spans in loop.canvas.spans]
-    return loop.canvas.batch > num_finished or loop.canvas.lengths != whole
+    return loop.canvas.batch_size > num_finished or loop.canvas.lengths != whole
 
 
 def prune(
@@ -51,7 +51,7 @@ def pin_start(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, t
     """Pins `text` at the start of a hole and drops the canvases that disagree; False, and no change, if all do."""
     agreeing = [
         (index, *match)
-        for index in range(loop.canvas.batch)
+        for index in range(loop.canvas.batch_size)
         if (match := _matched_rows(model.vocabulary, loop, index, plan.holes[hole], hole, text)) is not None
     ]
     if not agreeing:
@@ -59,7 +59,7 @@ def pin_start(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, t
     chosen = [index for index, _, _ in agreeing]
     canvas = loop.canvas.pin(chosen, loop.prediction_ids, hole, [rows for _, rows, _ in agreeing])
     forced_starts = [(hole, canvas_index, start) for canvas_index, (_, _, start) in enumerate(agreeing) if start]
-    constraint = model.constraints.build(canvas, plan.holes, forced_starts=forced_starts)
+    constraint = model.constraint_builder.build(canvas, plan.holes, forced_starts=forced_starts)
     loop.continue_with(chosen, canvas, constraint)
     return True
 
@@ -69,7 +69,7 @@ def _matched_rows(
 ) -> tuple[int, bytes] | None:
     """How many rows of the hole `text` covers, and its bytes that begin the next row; None if the answer disagrees."""
     rows = loop.filled_canvas(index).hole_bytes(vocabulary, hole, layout)
-    remaining = b"".join(rows)[: layout.healed_bytes] + text.encode()
+    remaining = b"".join(rows)[: layout.num_healed_bytes] + text.encode()
     if not b"".join(rows).startswith(remaining):
         return None
     count = 0

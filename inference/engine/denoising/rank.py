@@ -157,7 +157,7 @@ class FillRanker:
         self, canvases: Sequence[FilledCanvas], orders: Sequence[Sequence[Sequence[int]]]
     ) -> Generator[list[list[float]], None, None]:
         """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
-        device = self._model.family.device
+        device = self._model.adapter.device
         width = max(len(canvas.ids) for canvas in canvases)
         true = torch.tensor([[*canvas.ids, *[0] * (width - len(canvas.ids))] for canvas in canvases], device=device)
         lengths = torch.tensor([[len(canvas.ids)] for canvas in canvases], device=device)
@@ -188,7 +188,7 @@ class FillRanker:
         if more_holes or not following or hole.min_rows == hole.max_rows:
             return []
         rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced_ids))
-        device = self._model.family.device
+        device = self._model.adapter.device
         ids = torch.tensor([[*hole.forced_ids, *[self._mask_token_id] * rows]], device=device)
         logits = self._context.predict(
             ids, torch.arange(len(hole.forced_ids), len(hole.forced_ids) + rows, device=device)

@@ -192,7 +192,7 @@ class UnmaskingDenoiser(Denoiser):
         self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
         if start is not None:
             self._masked = start.noised.clone()
-        self._doubled = [0] * canvas.batch
+        self._doubled = [0] * canvas.batch_size
         self._time = self.step_number
         self._times = self.max_steps
         self.max_steps = self._max_passes()
@@ -233,14 +233,14 @@ class UnmaskingDenoiser(Denoiser):
 
     def _per_canvas(self, rows: Tensor) -> Tensor:
         """(N,) bool -> (B,) the count of each canvas."""
-        zeros = torch.zeros(self.canvas.batch, dtype=torch.long, device=rows.device)
-        return zeros.index_add(0, self.canvas.owner, rows.long())
+        zeros = torch.zeros(self.canvas.batch_size, dtype=torch.long, device=rows.device)
+        return zeros.index_add(0, self.canvas.canvas_index, rows.long())
 
     def _rows_to_write(self, chosen: Tensor, confidence: Tensor, due: Tensor) -> Tensor:
         """(N,) bool: the most confident of the `chosen`, as many of each canvas as are `due` (B,)."""
         every = torch.full((len(self._masked),), -torch.inf, device=confidence.device)
         table = self.canvas.per_canvas(every.index_put((chosen,), confidence), -torch.inf)
-        return select_most_confident(table, due)[self.canvas.owner, self.canvas.hole_position]
+        return select_most_confident(table, due)[self.canvas.canvas_index, self.canvas.hole_position]
 
     def _unmask_rows(self, chosen: Tensor, new_ids: Tensor, new_probs: Tensor, is_selected: Tensor) -> None:
         """Writes the tokens of the selected rows; the other masked rows show theirs only in drafts."""
@@ -284,7 +284,7 @@ class UnmaskingDenoiser(Denoiser):
         if resized is None:
             return
         for row in (~self._masked & (self._argmax == rules.expand_id)).nonzero()[:, 0].tolist():
-            self._doubled[int(self.canvas.owner[row])] += 1
+            self._doubled[int(self.canvas.canvas_index[row])] += 1
         canvas, old_rows, added = resized
         self.canvas = canvas
         self._masked = self._masked[old_rows] | added

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from inference.ending import crop, with_typed_piece
+from inference.ending import merge_typed_piece, slice_pieces
 from inference.engine.canvas.batch import FORBIDDEN
 from inference.engine.canvas.layout import HoleLayout
 from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
@@ -61,14 +61,14 @@ class TokenChoice(NamedTuple):
 
 @dataclass
 class Branch:
-    """One decoded continuation: `ids` are its tokens after the prompt, of which the first `forced` were required.
+    """One decoded continuation: `ids` are its tokens after the prompt, of which the first `num_forced` were required.
 
     `choices` has one entry per decoded token, including the stop token.
     """
 
     prompt: FimPrompt
     ids: list[int]
-    forced: int
+    num_forced: int
     data: bytes
     choices: list[TokenChoice] = field(default_factory=list)
     is_finished: bool = False
@@ -76,31 +76,31 @@ class Branch:
     @classmethod
     def from_forced(cls, vocabulary: Vocabulary, prompt: FimPrompt) -> "Branch":
         """Starts with the forced tokens except the last, which is decoded again."""
-        ids = vocabulary.encode(prompt.forced.decode())[:-1]
-        while not prompt.forced.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
+        ids = vocabulary.encode(prompt.forced_start.decode())[:-1]
+        while not prompt.forced_start.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
             ids.pop()
         return cls(prompt, ids, len(ids), data)
 
     @classmethod
     def from_existing(cls, vocabulary: Vocabulary, prompt: FimPrompt, text: str) -> tuple["Branch", list[int]]:
         """Starts with the text before the hole on its line; also returns the tokens of the hole's current text."""
-        line = prompt.forced[: prompt.healed_bytes]
+        line = prompt.forced_start[: prompt.healed_bytes]
         ids = vocabulary.encode(line.decode() + text)
         count = len(ids)
         while len(vocabulary.bytes_of(ids[:count])) > len(line):
             count -= 1
-        line_prompt = replace(prompt, forced=line, max_new_tokens=max(prompt.max_new_tokens, len(ids)))
+        line_prompt = replace(prompt, forced_start=line, max_new_tokens=max(prompt.max_new_tokens, len(ids)))
         return cls(line_prompt, ids[:count], count, vocabulary.bytes_of(ids[:count])), ids[count:]
 
     @property
     def remaining_forced(self) -> bytes:
         """The part of the forced text that is not decoded yet."""
-        return self.prompt.forced[len(self.data) :]
+        return self.prompt.forced_start[len(self.data) :]
 
     @property
     def num_tokens(self) -> int:
         """The number of tokens chosen for the text; 0 until some of it is visible."""
-        return len(self.ids) - self.forced if self.data[len(self.prompt.forced) :].strip() else 0
+        return len(self.ids) - self.num_forced if self.data[len(self.prompt.forced_start) :].strip() else 0
 
     @property
     def total_logprob(self) -> float:
@@ -118,7 +118,7 @@ class Branch:
     def cut(self, *, drops_word: bool = False) -> None:
         """Ends the text early, without its unfinished part: the last of several lines, or the last word of a line."""
         self.is_finished = True
-        start = max(self.prompt.healed_bytes, len(self.prompt.forced))
+        start = max(self.prompt.healed_bytes, len(self.prompt.forced_start))
         tail = self.data[start:]
         if not self.prompt.single_line and b"\n" in tail.strip(b"\n"):
             tail = tail[: tail.rindex(b"\n")]
@@ -131,21 +131,21 @@ class Branch:
         prompt = self.prompt
         if prompt.query is not None or not text.startswith(prompt.fill_prefix):
             return self.text.startswith(text)
-        forced = prompt.forced[: prompt.healed_bytes] + text[len(prompt.fill_prefix) :].encode()
-        self.prompt = replace(prompt, forced=forced)
+        forced = prompt.forced_start[: prompt.healed_bytes] + text[len(prompt.fill_prefix) :].encode()
+        self.prompt = replace(prompt, forced_start=forced)
         return self.data.startswith(forced) or (not self.is_finished and forced.startswith(self.data))
 
     def truncated(self, vocabulary: Vocabulary, index: int) -> "Branch":
         """A copy that ends before the choice with this index."""
-        ids = self.ids[: self.forced + index]
-        return Branch(self.prompt, ids, self.forced, vocabulary.bytes_of(ids), self.choices[:index])
+        ids = self.ids[: self.num_forced + index]
+        return Branch(self.prompt, ids, self.num_forced, vocabulary.bytes_of(ids), self.choices[:index])
 
     def filled_canvas(self, steps: int = 0) -> FilledCanvas:
-        probs = [1.0] * self.forced + [math.exp(choice.logprob) for choice in self.choices]
-        return FilledCanvas(self.ids, probs, ((0, self.forced, len(self.ids)),), steps)
+        probs = [1.0] * self.num_forced + [math.exp(choice.logprob) for choice in self.choices]
+        return FilledCanvas(self.ids, probs, ((0, self.num_forced, len(self.ids)),), steps)
 
     def ranked_fill(self, vocabulary: Vocabulary, index: int, steps: int) -> RankedFill:
-        tokens, canvas = len(self.ids) - self.forced, self.filled_canvas(steps)
+        tokens, canvas = len(self.ids) - self.num_forced, self.filled_canvas(steps)
         return RankedFill((self.text,), self.score, tokens, index, canvas, (self.token_texts(vocabulary),))
 
     def token_texts(self, vocabulary: Vocabulary) -> TokenTexts:
@@ -157,11 +157,11 @@ class Branch:
         if prompt.query is not None:
             return (text,), (fmean(canvas.confidences or [1.0]),)
         pieces, confidences = canvas.token_texts(
-            vocabulary, 0, HoleLayout(len(self.ids), healed_bytes=prompt.healed_bytes)
+            vocabulary, 0, HoleLayout(len(self.ids), num_healed_bytes=prompt.healed_bytes)
         )
-        typed = prompt.fill_prefix + prompt.forced[prompt.healed_bytes :].decode()
-        pieces, confidences = crop(0, len(text), (prompt.fill_prefix, *pieces), (1.0, *confidences))
-        return with_typed_piece(typed[: len(text)], pieces, confidences)
+        typed = prompt.fill_prefix + prompt.forced_start[prompt.healed_bytes :].decode()
+        pieces, confidences = slice_pieces(0, len(text), (prompt.fill_prefix, *pieces), (1.0, *confidences))
+        return merge_typed_piece(typed[: len(text)], pieces, confidences)
 
 
 class PromptLookup:
@@ -203,10 +203,10 @@ class Decoder:
         self._context = context
         self._forced = forced
         self._lookup = lookup
-        self._stop_ids = model.fim.stop_ids
+        self._stop_ids = model.fim_adapter.stop_ids
         self._sorted_stop_ids = sorted(self._stop_ids)
-        self._device = model.family.device
-        self._text_or_stop_bias = model.constraints.text_bias.clone()
+        self._device = model.adapter.device
+        self._text_or_stop_bias = model.constraint_builder.text_bias.clone()
         self._text_or_stop_bias[self._sorted_stop_ids] = 0.0
         self._fed_ids: list[int] = []
         self._capacity = -1
@@ -337,7 +337,7 @@ class Decoder:
             return bias
         bias = bias.clone()
         bias[self._sorted_stop_ids] = FORBIDDEN
-        is_tight = branch.prompt.forced.endswith(_TIGHT)
+        is_tight = branch.prompt.forced_start.endswith(_TIGHT)
         if branch.prompt.single_line or is_tight:
             vocabulary = self._vocabulary
             blank = (

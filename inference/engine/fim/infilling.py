@@ -53,7 +53,7 @@ _RERANK_MARGIN_NATS = 1.0
 """How much likelier another text must make the region to replace the first; less is chance."""
 
 
-class HoleRegion:
+class JointFillScorer:
     """Everything from a request's first hole to its last, as one long fill. Its likelihood decides between texts."""
 
     def __init__(self, model: LoadedModel, prompts: PromptBuilder, parts: TextAndHoles) -> None:
@@ -79,7 +79,7 @@ class HoleRegion:
         Each `next` is a forward pass. `decoder` holds the tokens of `prompt`. The start that the region shares with the
         last one is not read again. The line before the first hole counts, too, since its tokens depend on what follows.
         """
-        ids = self._vocabulary.encode(self.prompt.forced.decode() + self._inside(fills))
+        ids = self._vocabulary.encode(self.prompt.forced_start.decode() + self._inside(fills))
         branch = self._last.truncated(self._vocabulary, common_start(self._last.ids, ids))
         branch.prompt = replace(self.prompt, max_new_tokens=max(self.prompt.max_new_tokens, len(ids)))
         for _ in decoder.append_forced(branch, ids[len(branch.ids) :]):
@@ -102,7 +102,7 @@ class FimRun(RequestRun[FimEvent]):
         """Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model = model
-        self._family = model.fim
+        self._family = model.fim_adapter
         self._request = request
         self._parts = text_and_holes(request)
         self._prompts = PromptBuilder(model, request)
@@ -175,7 +175,7 @@ class FimRun(RequestRun[FimEvent]):
         done = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
         complete = not self._was_cut and len(self._fills) == len(holes)
         ms = self._counters.ms()
-        yield from results.combine_candidates(self._request.id, done, holes, self._max_texts, ms, complete=complete)
+        yield from results.combine_canvas_fills(self._request.id, done, holes, self._max_texts, ms, complete=complete)
 
     def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
         """Decodes the texts of one hole, with the texts of the others around it."""
@@ -186,7 +186,7 @@ class FimRun(RequestRun[FimEvent]):
         self._counters.canvases += 1
         with ExitStack() as stack:
             branch, text, context, previous_ids = yield from self._prefill(index, stack)
-            decoder = Decoder(self._model, context, branch.forced, PromptLookup(branch.prompt.ids, previous_ids))
+            decoder = Decoder(self._model, context, branch.num_forced, PromptLookup(branch.prompt.ids, previous_ids))
             is_unwanted = branch.prompt.ending.is_unwanted
             first = 0
             num_extra = 0
@@ -345,7 +345,7 @@ class FimRun(RequestRun[FimEvent]):
         done = (len(branch.choices) if branch else 0) + sum(fill.tokens for fill in best.values())
         return results.build_draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
 
-    def _common_region(self) -> HoleRegion | None:
+    def _common_region(self) -> JointFillScorer | None:
         """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
         texts = self._parts.texts
         holes = self._parts.holes
@@ -355,7 +355,7 @@ class FimRun(RequestRun[FimEvent]):
         if sum(map(len, (*texts[1:-1], *pinned_texts))) > _MAX_REGION_CHARS:
             return None
         with suppress(RequestError):
-            return HoleRegion(self._model, self._prompts, self._parts)
+            return JointFillScorer(self._model, self._prompts, self._parts)
         return None
 
     def _holes_with_alternatives(self) -> list[int]:
@@ -363,7 +363,7 @@ class FimRun(RequestRun[FimEvent]):
         several = [index for index, fills in self._fills.items() if fills[1:]]
         return sorted(several, key=lambda index: self._fills[index][0].score)
 
-    def _rerank(self, region: HoleRegion) -> Iterator[FimEvent | None]:
+    def _rerank(self, region: JointFillScorer) -> Iterator[FimEvent | None]:
         """Puts those texts first that make the region likeliest, hole by hole, the least confident first."""
         ids = region.prompt.ids
         if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
@@ -381,7 +381,7 @@ class FimRun(RequestRun[FimEvent]):
                         yield from self._rank_by_region(index, region, decoder)
             self._counters.steps += decoder.passes
 
-    def _rank_by_region(self, index: int, region: HoleRegion, decoder: Decoder) -> Iterator[FimEvent | None]:
+    def _rank_by_region(self, index: int, region: JointFillScorer, decoder: Decoder) -> Iterator[FimEvent | None]:
         """Sorts the texts of a hole by the likelihood of the region with each. The first has a margin."""
         texts = self._texts()
         scores = dict[tuple[str, ...], float]()

@@ -34,19 +34,19 @@ _CONTEXT_SHARE = 1 / 4
 
 @dataclass(frozen=True)
 class PromptWindow:
-    """The shares of the usual prefix and suffix that the model sees, and whether it sees other `files`."""
+    """The shares of the usual prefix and suffix that the model sees, and whether it sees other files."""
 
-    prefix: float = 1.0
-    suffix: float = 1.0
-    files: bool = False
+    prefix_share: float = 1.0
+    suffix_share: float = 1.0
+    shows_files: bool = False
 
 
 MIN_WINDOW = PromptWindow(1 / 8, 1 / 8)
 _WINDOWS = (
-    PromptWindow(files=True),
+    PromptWindow(shows_files=True),
     PromptWindow(),
-    PromptWindow(suffix=1 / 4),
-    PromptWindow(suffix=1 / 16),
+    PromptWindow(suffix_share=1 / 4),
+    PromptWindow(suffix_share=1 / 16),
     MIN_WINDOW,
 )
 """Largest first. Without the time to read all of it, other files are left out first, then the suffix, which is read
@@ -60,12 +60,12 @@ _SUFFIX_FIRST_WINDOWS = (PromptWindow(), PromptWindow(1 / 2, 1 / 2), PromptWindo
 class FimPrompt:
     """One hole for the model. Its fill is `fill_prefix` plus the model's output after the first `healed_bytes`.
 
-    The output must begin with `forced`. `ending` cuts what follows `fill_prefix`. `query` is what a chat turn asks; it
-    is None for a FIM prompt.
+    The output must begin with `forced_start`. `ending` cuts what follows `fill_prefix`. `query` is what a chat turn
+    asks; None for a FIM prompt.
     """
 
     ids: tuple[int, ...]
-    forced: bytes
+    forced_start: bytes
     healed_bytes: int
     fill_prefix: str
     min_tokens: int
@@ -82,7 +82,7 @@ class FimPrompt:
                 return None
             answer = self._answer(data.decode("utf-8", errors="replace"))
             return len(data) if chat.find_block(answer, ended=False).is_closed else None
-        breaks = [offset for mark in (b"\n", b"\r") if (offset := data.find(mark, len(self.forced))) >= 0]
+        breaks = [offset for mark in (b"\n", b"\r") if (offset := data.find(mark, len(self.forced_start))) >= 0]
         if self.single_line and breaks:
             return min(breaks)
         begins_line = not self.single_line and not data[: -len(last)].rpartition(b"\n")[2].strip()
@@ -91,7 +91,7 @@ class FimPrompt:
         text = data[self.healed_bytes :].decode("utf-8", errors="replace")
         cut_text = self.ending.cut_at_closer(text) if self.single_line else self.ending.cut_unfinished(text)
         end = self.healed_bytes + len(cut_text.encode())
-        if cut_text == text or end < len(self.forced):  # the forced text always stays
+        if cut_text == text or end < len(self.forced_start):  # the forced text always stays
             return len(data) if not self.single_line and repetition.is_repetitive(text) else None
         return end
 
@@ -108,7 +108,7 @@ class FimPrompt:
     def _cut(self, text: str) -> str:
         """The text of a line without a copy of the rest of its line."""
         cut = self.ending.cut_line(text)
-        return cut if cut.startswith(self.forced[self.healed_bytes :].decode()) else text
+        return cut if cut.startswith(self.forced_start[self.healed_bytes :].decode()) else text
 
     def _answer(self, text: str) -> str:
         return (_opening_fence(self.query) if self.query else "") + text
@@ -119,7 +119,7 @@ class PromptBuilder:
 
     def __init__(self, model: LoadedModel, request: InfillRequest) -> None:
         self._model = model
-        self._family = model.fim
+        self._family = model.fim_adapter
         self._request = request
         self.uses_chat = bool(request.instruction) and self._family.chat_prompt("") is not None
         """There is an instruction, and the model has a chat template."""
@@ -138,11 +138,13 @@ class PromptBuilder:
         suffix = "".join(fill + text for fill, text in zip(fills[index + 1 :], parts.texts[index + 2 :], strict=True))
         suffix = parts.texts[index + 1] + suffix
         max_tokens = self._model.traits.continuable_tokens
-        while window.prefix >= _MIN_WINDOW_SHARE:
+        while window.prefix_share >= _MIN_WINDOW_SHARE:
             prompt = (self._chat_prompt if self.uses_chat else self._fim_prompt)(hole, prefix, suffix, window)
-            if len(prompt.ids) + len(prompt.forced) + prompt.max_new_tokens <= max_tokens:
+            if len(prompt.ids) + len(prompt.forced_start) + prompt.max_new_tokens <= max_tokens:
                 return prompt
-            window = PromptWindow() if window.files else PromptWindow(window.prefix / 2, window.suffix / 2)
+            window = (
+                PromptWindow() if window.shows_files else PromptWindow(window.prefix_share / 2, window.suffix_share / 2)
+            )
         raise RequestError(
             "the hole or the instruction is too long for this model; select less, or shorten the instruction"
         )
@@ -151,7 +153,8 @@ class PromptBuilder:
     def short_tokens(self) -> int:
         infill_config = self._model.infill_config
         return int(
-            infill_config.max_prefix_tokens * MIN_WINDOW.prefix + infill_config.suffix_tokens * MIN_WINDOW.suffix
+            infill_config.max_prefix_tokens * MIN_WINDOW.prefix_share
+            + infill_config.suffix_tokens * MIN_WINDOW.suffix_share
         )
 
     def _fim_prompt(self, hole: Hole, prefix: str, suffix: str, window: PromptWindow) -> FimPrompt:
@@ -191,7 +194,7 @@ class PromptBuilder:
         prefix, suffix = self._crop(prefix + hole.starts_with, suffix, window)
         request = self._request
         draft = hole.text if query.is_rewrite(hole) else ""
-        files = self._files if window.files else ()
+        files = self._files if window.shows_files else ()
         limit = query.max_new_tokens(hole)
         chat_query = InfillQuery(
             prefix, suffix, hole.single_line, limit, request.path, request.language, files, request.instruction, draft
@@ -202,15 +205,15 @@ class PromptBuilder:
 
     def _file_text(self, window: PromptWindow) -> str:
         """The snippets of other files as plain text. The most useful is last, nearest to the hole."""
-        snippets = reversed(self._files) if window.files else ()
+        snippets = reversed(self._files) if window.shows_files else ()
         return "".join(f"{snippet.text.rstrip()}\n\n" for snippet in snippets)
 
     def _crop(self, prefix: str, suffix: str, window: PromptWindow) -> tuple[str, str]:
         """The prefix and suffix that the model sees. The start stays fixed while a long prefix grows by some lines."""
         infill_config = self._model.infill_config
-        max_chars = int(infill_config.max_prefix_tokens * window.prefix) * BYTES_PER_TOKEN
+        max_chars = int(infill_config.max_prefix_tokens * window.prefix_share) * BYTES_PER_TOKEN
         start = text_window.window_start(prefix, max(1, max_chars))
-        end = int(infill_config.suffix_tokens * window.suffix) * BYTES_PER_TOKEN
+        end = int(infill_config.suffix_tokens * window.suffix_share) * BYTES_PER_TOKEN
         return prefix[start:], text_window.first_lines(suffix, end)
 
     def _max_new_tokens(self, hole: Hole, *, is_prose: bool) -> int:
@@ -223,7 +226,7 @@ class PromptBuilder:
 
 def max_snippet_tokens(model: LoadedModel) -> int:
     """The most tokens of other files in a prompt. After a suffix they would be read again at each new position."""
-    return 0 if model.fim.is_suffix_first else int(model.infill_config.max_prefix_tokens * _CONTEXT_SHARE)
+    return 0 if model.fim_adapter.is_suffix_first else int(model.infill_config.max_prefix_tokens * _CONTEXT_SHARE)
 
 
 def _forced_offset(prefix: str, typed_prefix: str) -> int:

@@ -29,7 +29,7 @@ _NGRAM_TOKENS = 4
 _Event = NextEdits | Done
 
 
-def rewrite_problem(model: LoadedModel, kind: EditKind) -> str | None:
+def edit_model_problem(model: LoadedModel, kind: EditKind) -> str | None:
     """Returns why a model cannot rewrite as an edit model of that kind; None if it can."""
     if not model.traits.is_fim:
         return "it does not write from left to right, so it is no edit model; give Zeta 2, Zeta or Sweep"
@@ -76,20 +76,20 @@ class NextEditRewriteRun(RequestRun[_Event]):
 
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
-        draft = self._model.vocabulary.encode(prompt.draft)
-        family = self._model.fim
+        draft = self._model.vocabulary.encode(prompt.unchanged_answer)
+        family = self._model.fim_adapter
         with closing(family.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):
                 return ()
             tokens = yield from self._decode(context, draft, prompt.stop_strings)
-        return prompt.edits(self.output, prompt.confidence(tokens)) if tokens else ()
+        return prompt.parse_edits(self.output, prompt.confidence(tokens)) if tokens else ()
 
     def _prompt_ids(self, prompt: EditPrompt) -> list[int]:
         """Returns the prompt's tokens. Its control texts are single tokens where the model has them."""
         vocabulary = self._model.vocabulary
         control_ids = {mark: id_ for mark in prompt.control_tokens if (id_ := vocabulary.id_of(mark)) is not None}
         parts = re.split(f"({'|'.join(map(re.escape, control_ids))})", prompt.text) if control_ids else [prompt.text]
-        ids = [*self._model.fim.begin_ids]
+        ids = [*self._model.fim_adapter.begin_ids]
         for part in parts:
             ids += [control_ids[part]] if part in control_ids else vocabulary.encode(part)
         return ids
@@ -99,7 +99,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
         self, context: FimPrefixHandle, draft: Sequence[int], stop_strings: Sequence[str]
     ) -> Generator[None, None, list[tuple[bytes, float]]]:
         """Returns the tokens up to a stop, with their probabilities; none past the deadline or at the token limit."""
-        family = self._model.fim
+        family = self._model.fim_adapter
         vocabulary = self._model.vocabulary
         max_tokens = len(draft) + _MAX_ADDED_TOKENS
         lookup = PromptLookup(draft)

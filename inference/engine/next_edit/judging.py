@@ -88,7 +88,7 @@ class NextEditJudgeRun(RequestRun[_Event]):
             texts = [
                 vocabulary.encode(_diff_inserting(new, text[end:])) for new in (current, *(edit.text for edit in edits))
             ]
-            with closing(self._model.family.open_prefix(prompt_ids)) as context:
+            with closing(self._model.adapter.open_prefix(prompt_ids)) as context:
                 if not (yield from self._prefill_context(context, prompt_ids)):
                     break
                 logprobs = list[float]()

@@ -36,7 +36,7 @@ def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_by
 class DiffusionGemmaAdapter(PrefillingAdapter):
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
-    ahead_piece_tokens = 128, 128
+    ahead_piece_tokens = 128
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class EncodedPrefixHandle(EncodedPrefix):
         return self._network.logits(hidden.flatten(0, 1)[rows])
 
     @torch.inference_mode()
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+    def self_conditioning(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """The self-conditioning signal: the expected embedding (N, d) of each row."""
         return self._network.expected_embeddings(logits, probabilities)
 

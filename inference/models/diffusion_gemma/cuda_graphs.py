@@ -42,7 +42,7 @@ Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or its replay: (B, rows, d). The result is valid until the next pass of any shape."""
 
 
-class CudaGraphs:
+class CudaGraphCapturer:
     """Captures passes as CUDA graphs that share one memory pool: no two of them run at a time."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class CudaGraphs:
 class CudaGraphNetwork(DiffusionGemmaNetwork):
     """A network that captures its denoising pass, shape by shape."""
 
-    def __init__(self, model: Any, recorder: CudaGraphs) -> None:
+    def __init__(self, model: Any, recorder: CudaGraphCapturer) -> None:
         super().__init__(model)
         self._recorder = recorder
         self._can_capture = True
@@ -187,7 +187,7 @@ class _CapturedShape:
             mask[..., :visible_rows] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    def capture(self, recorder: CudaGraphs) -> None:
+    def capture(self, recorder: CudaGraphCapturer) -> None:
         """Captures it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
@@ -207,7 +207,7 @@ def fastest_network(model: Any) -> DiffusionGemmaNetwork:
     plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
-    return verified(lambda: CudaGraphNetwork(model, CudaGraphs()), plain)
+    return verified(lambda: CudaGraphNetwork(model, CudaGraphCapturer()), plain)
 
 
 def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork) -> DiffusionGemmaNetwork:

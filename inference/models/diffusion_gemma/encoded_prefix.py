@@ -1,6 +1,6 @@
 """The encoded prefix of a request, in the `PrefixCache`: the full history of every layer's keys and values.
 
-A sliding layer gets a view of its window. `ArrayRows` handles the arrays, of whichever library.
+A sliding layer gets a view of its window. `ArrayOps` handles the arrays, of whichever library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import Array, ArrayRows, DiffusionNetwork, LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.passes import Array, ArrayOps, DiffusionNetwork, LayerView, PrefixView, first_row
 from inference.models.prefix_cache import PrefixCache
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
@@ -22,7 +22,7 @@ class EncodedTokens:
     """The keys and values of one token sequence, per layer (1, heads, capacity, head size): a `CacheEntry`."""
 
     layers: list[LayerView]
-    rows: ArrayRows
+    rows: ArrayOps
     ids: list[int] = field(default_factory=list)
     kept_from: int | None = None
 
@@ -116,7 +116,7 @@ class EncodedPrefix:
         self._cache.release(self._cached)
 
 
-def _append(rows: ArrayRows, buffer: Array, new: Array, length: int) -> Array:
+def _append(rows: ArrayOps, buffer: Array, new: Array, length: int) -> Array:
     """Writes `new` (1, heads, n, size) at row `length`, in a larger buffer if need be; old views stay valid."""
     end = length + new.shape[2]
     if buffer.shape[2] < end:

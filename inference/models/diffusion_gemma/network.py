@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models.diffusion_gemma.passes import (
-    ArrayRows,
+    ArrayOps,
     DiffusionNetwork,
     EncoderCache,
     LayerView,
@@ -47,7 +47,7 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
         self.hidden_size: int = config.hidden_size
         self.dtype: torch.dtype = self._lm_head.weight.dtype
         self.device: torch.device = self._lm_head.weight.device
-        self.rows = ArrayRows()
+        self.rows = ArrayOps()
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:

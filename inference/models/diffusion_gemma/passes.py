@@ -1,7 +1,7 @@
 """What DiffusionGemma's adapter and its prefix cache need from a network of any library.
 
 Ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its own
-library, (B, heads, rows, head size); both libraries slice and assign to slices alike, and `ArrayRows` covers their
+library, (B, heads, rows, head size); both libraries slice and assign to slices alike, and `ArrayOps` covers their
 differences. Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V vocabulary
 size.
 """
@@ -23,7 +23,7 @@ Masks = Mapping[str, Tensor | None]
 """By kind of layer, (B or 1, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all."""
 
 
-class ArrayRows:
+class ArrayOps:
     """Operations on arrays (B, heads, n, size), here of torch; another library's network has its own."""
 
     def empty(self, like: Array, count: int) -> Array:
@@ -66,7 +66,7 @@ class PrefixView:
 
     layers: Sequence[LayerView]
     length: int
-    rows: ArrayRows
+    rows: ArrayOps
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         layer = self.layers[layer_index]
@@ -83,7 +83,7 @@ class DiffusionNetwork(Protocol):
     window: int
     vocabulary_size: int
     device: torch.device
-    rows: ArrayRows
+    rows: ArrayOps
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import DTYPES, FOUR_BIT, quantiser
+from inference.models.devices import DTYPES, FOUR_BIT, import_bitsandbytes
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
 from inference.models.tensor_readers import SafetensorsReader, TensorReader
@@ -84,10 +84,10 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
     packs = dtype == FOUR_BIT
-    return by_layers(model, SafetensorsReader(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
+    return load_by_layers(model, SafetensorsReader(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
 
 
-def by_layers(
+def load_by_layers(
     model: Any, shards: TensorReader, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
 ) -> Any:
     """Gives a model of `without_weights` its weights; `packs`: the experts in 4 bits."""
@@ -144,11 +144,11 @@ def _load(
             if full not in shards.shapes:  # the encoder's is the same one, and a file may name either
                 full = _ENCODER + below + name
             if packs and name in _EXPERTS:  # read one by one; they are unpacked when the layer is run
-                blocks = (block.view(-1, *parameter.shape[1:]) for _, block in shards.rows(full, parameter.shape))
+                blocks = (block.view(-1, *parameter.shape[1:]) for _, block in shards.blocks(full, parameter.shape))
                 pieces = (expert.to(device, dtype) for block in blocks for expert in block)
-                packed, state = quantised(pieces, parameter.shape, device, dtype)
+                packed, state = quantise_4bit(pieces, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(packed, requires_grad=False))
-                replace = quantiser().nn.parametrize.replace_parameter_4bit_prequantized
+                replace = import_bitsandbytes().nn.parametrize.replace_parameter_4bit_prequantized
                 replace(owner, name, state.as_dict(packed=True), device)
             else:
                 value = shards.tensor(full, parameter.shape, device, dtype)
@@ -160,7 +160,7 @@ def _load(
                 setattr(owner, name, shards.tensor(f"model.decoder.{below}{name}", buffer.shape, device, dtype))
 
 
-def quantised(
+def quantise_4bit(
     pieces: Iterable[Tensor], shape: Sequence[int], device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Any]:
     """(n / 2, 1) bytes and the `QuantState` of a tensor whose pieces, of whole blocks, come one after the other.
@@ -168,7 +168,7 @@ def quantised(
     Gives the result of `replace_parameter_4bit(compress_statistics=True)` on the whole tensor, which would take eight
     times the tensor's memory on a CPU.
     """
-    functional = quantiser().functional
+    functional = import_bitsandbytes().functional
     packed = torch.empty((prod(shape) // 2, 1), dtype=torch.uint8, device=device)
     scales = torch.empty(prod(shape) // _BLOCK, dtype=torch.float32, device=device)
     done = 0

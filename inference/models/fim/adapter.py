@@ -8,14 +8,14 @@ from tokenizers import Tokenizer
 from inference.models import fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
-from inference.models.fim.context import PromptHandle, prompt_cache
+from inference.models.fim.context import PromptHandle
 from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
 from inference.models.llama import precision
 from inference.models.llama.linear import Int8DynamicLinear
 from inference.models.llama.network import LlamaNetwork
-from inference.models.prefix_cache import PrefillingAdapter
+from inference.models.prefix_cache import PrefillingAdapter, PrefixCache
 
 _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
@@ -23,6 +23,8 @@ _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
+_CACHE_PROMPTS, _CACHE_BYTES = 8, 32 << 20
+"""At most so many prompts, with what was written behind them, and so much memory beside what is read."""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _SAVED_PASSES = 100
@@ -40,7 +42,7 @@ _FREE_ROWS = 8
 class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
     """A loaded model. Only its kept prompts change."""
 
-    ahead_piece_tokens = 32, 16
+    ahead_piece_tokens = 16
 
     def __init__(self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
         self.name = checkpoint.name
@@ -49,7 +51,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prefixes = prompt_cache(network)
+        self.prefixes = PrefixCache(network.empty_cache(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.tokens_in_vocabulary(special, checkpoint.name)

@@ -16,16 +16,9 @@ CHUNK_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
-_CACHE_PROMPTS = 8
-_CACHE_BYTES = 32 << 20
 
 OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
-
-
-def prompt_cache(network: LlamaNetwork) -> PrefixCache[KvCache]:
-    """An empty cache of prompts and what was written behind them: at most eight, and 32 MB beside what is read."""
-    return PrefixCache(network.empty_cache(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
 
 
 class PromptHandle(FimPrefixHandle):

@@ -21,11 +21,11 @@ AGAIN = "download it again"
 
 
 class TensorType(NamedTuple):
-    """How ggml stores numbers: in blocks of `weights` numbers and `bytes_` bytes."""
+    """How ggml stores numbers: in blocks of `block_size` numbers and `block_bytes` bytes."""
 
     name: str
-    weights: int
-    bytes_: int
+    block_size: int
+    block_bytes: int
 
 
 TYPES: Final = {
@@ -332,9 +332,12 @@ class _Reader:
                     f"download a file of another quantisation, such as Q4_K_M (it reads {supported})"
                 )
             type_ = TYPES[type_id]
-            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % type_.weights:
+            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % type_.block_size:
                 raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
-            yield name, GgufTensor(sizes[::-1], type_, offset, offset + prod(sizes) // type_.weights * type_.bytes_)
+            yield (
+                name,
+                GgufTensor(sizes[::-1], type_, offset, offset + prod(sizes) // type_.block_size * type_.block_bytes),
+            )
 
     def _placed(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
         """The tensors by name, each at its own place in the file."""

@@ -184,7 +184,7 @@ def _prepacked(quantised: Tensor) -> torch.ScriptObject:
         torch.backends.quantized.engine = engine
 
 
-def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+def quantise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """(n, I) weights -> int8 (n, I) and the bfloat16 scale (n,) of each row, the exact divisor."""
     rows = rows.float()
     scales = (rows.abs().amax(1) / _INT8_MAX).clamp(min=1e-12).bfloat16()

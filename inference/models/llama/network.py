@@ -27,7 +27,7 @@ SPARE_TOKENS = 256
 
 
 @dataclass(frozen=True)
-class FastLayer:
+class LayerWeights:
     """The weights of one layer."""
 
     norm: Tensor  # (d,)
@@ -97,7 +97,7 @@ class LlamaNetwork:
     def __init__(
         self,
         config: LlamaConfig,
-        layers: Sequence[FastLayer],
+        layers: Sequence[LayerWeights],
         embedding: EmbeddingTable,
         norm: Tensor,
         head: Linear,
@@ -160,7 +160,7 @@ class LlamaNetwork:
         last = hidden.view(batch, num_last, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
-    def _heads(self, layer: FastLayer, normed: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _heads(self, layer: LayerWeights, normed: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, n, d) -> queries (B, n, H, D), and keys and values (B, n, G, D)."""
         heads = self.config.num_attention_heads
         kv_heads = self.config.num_kv_heads

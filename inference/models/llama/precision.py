@@ -26,7 +26,7 @@ from inference.models.llama.linear import (
     Int8Weight,
     Int8WeightOnlyLinear,
     Linear,
-    packed_rows,
+    quantise_rows,
 )
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
@@ -96,7 +96,7 @@ class PassTimes(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class PredictedTimes:
+class SuggestionTimes:
     """How long ghost text takes at a new place, on a new line and after the next key, and an edit model's rewrite."""
 
     new_place_s: float
@@ -105,10 +105,12 @@ class PredictedTimes:
     rewrite_s: float
 
     @classmethod
-    def from_passes(cls, times: PassTimes) -> "PredictedTimes":
+    def from_passes(cls, times: PassTimes) -> "SuggestionTimes":
         cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY)
-        lines_s = [(tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases]
-        return cls(*lines_s, rewrite_s=edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
+        place_s, line_s, key_s = (
+            (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
+        )
+        return cls(place_s, line_s, key_s, edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
 def measured_passes(model: str) -> PassTimes | None:
@@ -121,13 +123,13 @@ def save_passes(model: str, times: PassTimes) -> None:
     machine_cache.save("passes", saved | {f"{model}, {torch.get_num_threads()} threads": times})
 
 
-def predict_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> PredictedTimes:
+def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> SuggestionTimes:
     """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
     benchmark, threads = kernel_times(), torch.get_num_threads()
     size = 1 if benchmark.formats[0] == EIGHT_BIT else DTYPES[benchmark.formats[0]].itemsize
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
-    return PredictedTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
+    return SuggestionTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
 
 
 @cache
@@ -162,7 +164,7 @@ def measure_kernels(*, dynamic: bool) -> KernelTimes:
     """Measures now, in this thread; `dynamic`: the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
-    packed = [Int8Weight(*packed_rows(each)) for each in plain]
+    packed = [Int8Weight(*quantise_rows(each)) for each in plain]
     kinds: dict[str, Sequence[Linear]] = {EIGHT_BIT: [Int8DynamicLinear(each) for each in packed]} if dynamic else {}
     few_rows = 0
     if not dynamic:

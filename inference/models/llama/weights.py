@@ -18,9 +18,9 @@ from inference.models.llama.linear import (
     Int8Weight,
     Int8WeightOnlyLinear,
     Linear,
-    packed_rows,
+    quantise_rows,
 )
-from inference.models.llama.network import EmbeddingTable, FastLayer, LlamaNetwork, interleave_rotary
+from inference.models.llama.network import EmbeddingTable, LayerWeights, LlamaNetwork, interleave_rotary
 from inference.models.tensor_readers import GgufReader, open_tensors
 
 _EMBEDDING = "model.embed_tokens.weight"
@@ -49,10 +49,10 @@ def load_network(
     few_rows: int | None = 0
     if device.type == "cpu" and dtype == EIGHT_BIT:
         few_rows = None if linear.has_dynamic() else precision.kernel_times().few_rows
-    return WeightReader(checkpoint, device, dtype, few_rows).network(progress), dtype
+    return NetworkBuilder(checkpoint, device, dtype, few_rows).network(progress), dtype
 
 
-class WeightReader:
+class NetworkBuilder:
     """Builds a network from a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
@@ -93,7 +93,7 @@ class WeightReader:
             return self._weights.in_file(_HEAD if is_tied and _HEAD in self._weights.shapes else _EMBEDDING)
         return head if is_tied else self._stored(_EMBEDDING)
 
-    def _layer(self, prefix: str) -> FastLayer:
+    def _layer(self, prefix: str) -> LayerWeights:
         def read(name: str) -> Tensor:
             return self._tensor(prefix + name)
 
@@ -106,7 +106,7 @@ class WeightReader:
 
         heads = fused("weight")
         norms = [ordered(read(f"self_attn.{one}_norm.weight")) for one in "qk" if self._config.has_head_norms]
-        return FastLayer(
+        return LayerWeights(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._multiplied(
                 self._made((heads.shape[0], heads.shape[1]), iter([(prefix + "self_attn", 0, heads)])), fine=True
@@ -134,7 +134,7 @@ class WeightReader:
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0
         for name in names:
-            yield from ((name, above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
+            yield from ((name, above + first, block) for first, block in self._weights.blocks(name, self._shapes[name]))
             above += self._shapes[name][0]
 
     def _multiplied(
@@ -164,7 +164,7 @@ class WeightReader:
         scales = torch.empty(shape[0], dtype=torch.bfloat16, device=self._device)
         for name, first, block in blocks:
             end = first + len(block)
-            packed[first:end], scales[first:end] = packed_rows(block.to(self._device))
+            packed[first:end], scales[first:end] = quantise_rows(block.to(self._device))
             self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
         return Int8Weight(packed, scales)
 
@@ -172,7 +172,9 @@ class WeightReader:
         """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
         if _HEAD not in self._weights.shapes:
             return True
-        (_, embedding), (_, head) = (next(self._weights.rows(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD))
+        (_, embedding), (_, head) = (
+            next(self._weights.blocks(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD)
+        )
         embedding, head = embedding[:256].float(), head[:256].float()
         return bool((embedding - head).norm() < _SAME * head.norm())
 

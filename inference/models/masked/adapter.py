@@ -75,7 +75,7 @@ class CachedSequence:
     uses: int = 0
     """How many sequences in a row were derived from it since all its rows were computed."""
 
-    def shared(self, prefix_ids: Sequence[int]) -> int:
+    def num_shared_rows(self, prefix_ids: Sequence[int]) -> int:
         """How many rows of a prefix may take its keys and values."""
         return sum(row >= 0 for row in reusable_rows(self.ids[: len(prefix_ids)], prefix_ids))
 
@@ -107,8 +107,8 @@ class SequenceCache:
     def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
         recent = [sequence for sequence in self._sequences if sequence.uses < _MAX_USES]
-        best = max(recent, key=lambda sequence: sequence.shared(prefix_ids), default=None)
-        return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
+        best = max(recent, key=lambda sequence: sequence.num_shared_rows(prefix_ids), default=None)
+        return best if best and 2 * best.num_shared_rows(prefix_ids) > len(prefix_ids) else None
 
     def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
@@ -142,7 +142,7 @@ class MaskedPrefixHandle(PrefixHandle):
         self._prefix_ids = list(prefix_ids)
         self._memory = memory
         self._cached = memory.best(self._prefix_ids)
-        self.reused_tokens = self._cached.shared(self._prefix_ids) if self._cached else 0
+        self.reused_tokens = self._cached.num_shared_rows(self._prefix_ids) if self._cached else 0
         self._own: CachedSequence | None = None
         self._canvases: _Canvases | None = None
         self._joint = min(1, len(self._prefix_ids))
@@ -268,7 +268,7 @@ class MaskedDiffusionAdapter(ModelAdapter):
         )
 
     @property
-    def row_s(self) -> float:
+    def seconds_per_row(self) -> float:
         return self._memory.row_s
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> PrefixHandle:

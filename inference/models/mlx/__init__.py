@@ -23,4 +23,4 @@ def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> Mod
         from inference.models.mlx import weights
     except ImportError as error:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
-    return weights.load(checkpoint, target, dtype, progress)
+    return weights.load_adapter(checkpoint, target, dtype, progress)

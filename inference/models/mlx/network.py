@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, DiffusionNetwork, EncoderCache, LayerView, PrefixView
+from inference.models.diffusion_gemma.passes import ArrayOps, DiffusionNetwork, EncoderCache, LayerView, PrefixView
 
 
 class MlxNetwork(DiffusionNetwork):
@@ -33,7 +33,7 @@ class MlxNetwork(DiffusionNetwork):
         self.vocabulary_size: int = config.vocab_size
         self.device = torch.device("cpu")
         self.dtype: mx.Dtype = self._decoder.norm.weight.dtype
-        self.rows: ArrayRows = MlxRows()
+        self.rows: ArrayOps = MlxArrayOps()
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `DiffusionNetwork`. The keys and values are computed when this returns."""
@@ -123,7 +123,7 @@ def array_of(tensor: Tensor) -> mx.array:
     return mx.array(tensor.numpy())
 
 
-class MlxRows(ArrayRows):
+class MlxArrayOps(ArrayOps):
     """For MLX arrays. An array that shares its buffer with another is copied on writing."""
 
     def empty(self, like: mx.array, count: int) -> mx.array:

@@ -123,7 +123,7 @@ _KEPT_BYTES = 1 << 30
 """How much unused memory MLX may keep for later; canvases of every width need other buffers."""
 
 
-def load(
+def load_adapter(
     checkpoint: Checkpoint, device: machine.MlxDevice, dtype: str | None, progress: OnProgress
 ) -> DiffusionGemmaAdapter:
     """The model in the memory of this machine. Raises ModelError."""

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.deadline import Deadline
-from inference.ending import crop, with_typed_piece
+from inference.ending import merge_typed_piece, slice_pieces
 from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
@@ -140,10 +140,12 @@ class StreamedFill:
         first = self._received.find(text, block.start)
         if first < 0 or not all(delta.probs for delta in sent):
             return (), ()
-        return crop(first, first + len(text), [delta.text for delta in sent], [min(delta.probs) for delta in sent])
+        return slice_pieces(
+            first, first + len(text), [delta.text for delta in sent], [min(delta.probs) for delta in sent]
+        )
 
 
-class CandidateWriter:
+class CandidateInProgress:
     """A candidate in progress: `start` it, and again if it has ended incomplete."""
 
     def __init__(self, run: "PartnerRun", index: int) -> None:
@@ -277,8 +279,8 @@ class CandidateWriter:
         fill = self._pinned + text
         pieces, probs = answer.token_texts
         if pieces:
-            pieces, probs = crop(0, len(fill), (self._pinned, *pieces), (1.0, *probs))
-            pieces, probs = with_typed_piece(self._run.pinned_text(len(self.fills)), pieces, probs)
+            pieces, probs = slice_pieces(0, len(fill), (self._pinned, *pieces), (1.0, *probs))
+            pieces, probs = merge_typed_piece(self._run.pinned_text(len(self.fills)), pieces, probs)
         return PartnerFill(fill, is_complete, answer.tokens, (pieces, probs))
 
     def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:
@@ -313,7 +315,7 @@ class PartnerRun(RemoteRun):
         self.slots = asyncio.Semaphore(_MAX_CONCURRENT)
         self._api = partner.api
         count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
-        self._writers = [CandidateWriter(self, index) for index in range(count)]
+        self._writers = [CandidateInProgress(self, index) for index in range(count)]
         self._last_draft_s = 0.0
 
     def pinned_text(self, hole_index: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 from inference.bench import BenchError, infilling_tasks
 from inference.bench.__main__ import main
 from inference.bench.infilling import by_engine
-from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_figures
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary
 from inference.engine.engine import Engine
 from tests.inference.bench.conftest import Measured
 from tests.inference.models import random_masked
@@ -125,7 +125,7 @@ def test_a_cut_is_right_as_far_as_it_goes() -> None:
         TaskResult.from_fill(ADD, "    " + "".join(pieces), 0.0, pieces=("    ", *pieces), probs=(1.0, *sure))
         for pieces, sure in zip(fills, probs, strict=True)
     ]
-    whole, cut = (cut_figures([ADD] * 3, results, min_prob) for min_prob in (0.0, 0.5))
+    whole, cut = (cut_summary([ADD] * 3, results, min_prob) for min_prob in (0.0, 0.5))
     assert [result.cut(ADD, 0.5).strip() for result in results] == ["total = a", "", "total"]
     assert (whole["shown"], whole["right"], whole["whole"]) == (1.0, 0.3333, 0.3333)
     assert (cut["shown"], cut["right"], cut["whole"]) == (0.6667, 1.0, 0.0)

@@ -55,7 +55,7 @@ class BigramContext:
         right = torch.where((after == MASK_ID)[:, None], nothing, follows[:, after].T)
         return left + right
 
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
+    def self_conditioning(self, logits: Tensor, probabilities: Tensor) -> None:
         return None
 
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:

@@ -61,7 +61,7 @@ def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
 def test_the_mask_is_never_written(tuned: Engine, before: str) -> None:
     plan = planned(tuned, Text(before), Hole(max_tokens=4), Text("\n"))
     canvas = CanvasBatch.from_canvases([plan.compose([4])], torch.device("cpu"))
-    constraint = tuned.loaded.constraints.build(canvas, plan.holes)
+    constraint = tuned.loaded.constraint_builder.build(canvas, plan.holes)
     biases = constraint.biases[constraint.bias_index]
     assert bool((biases[:, MASK] == FORBIDDEN).all())
     assert bool((biases == 0).any(-1).all()), "every row may become something"

@@ -143,7 +143,7 @@ def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
             if event == "end":
                 running.remove((number, events))
     assert together == alone
-    if isinstance(each.loaded.family, DiffusionGemmaAdapter):
+    if isinstance(each.loaded.adapter, DiffusionGemmaAdapter):
         check_nothing_is_open(each)
 
 
@@ -163,7 +163,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     hole = Hole(text=text, strength=0.5, single_line=True)
     (slots,) = planned(engine, Text(source), hole, Text(REST)).holes
     given = vocabulary.bytes_of(list(slots.forced_ids + slots.existing_ids))
-    before = given[: slots.healed_bytes]
+    before = given[: slots.num_healed_bytes]
     assert given == before + text.encode()
     assert source.endswith(before.decode())
     open_start = before[len(vocabulary.bytes_of(list(slots.forced_ids))) :]
@@ -248,7 +248,7 @@ def test_whatever_is_typed_meanwhile_begins_every_candidate(each: Engine, seed: 
     answer, _ = fill_typing(each, *segments, typing=typing, **more)
     assert len(answer.candidates) <= more["candidates"]
     assert not (is_one and any("\n" in candidate.texts[0] for candidate in answer.candidates))
-    if isinstance(each.loaded.family, DiffusionGemmaAdapter):
+    if isinstance(each.loaded.adapter, DiffusionGemmaAdapter):
         check_nothing_is_open(each)
 
 

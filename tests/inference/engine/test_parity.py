@@ -177,7 +177,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
     model, settings, plan = released.loaded, released.loaded.infill_config.sampler, planned(released, *segments)
     row = plan.compose([9])
-    constraint = model.constraints.build(CanvasBatch.from_canvases([row], model.family.device), plan.holes)
+    constraint = model.constraint_builder.build(CanvasBatch.from_canvases([row], model.adapter.device), plan.holes)
     rest = (settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence)
     limited = SamplerSettings(STEPS, *rest)
     bias = constraint.biases[constraint.bias_index]

@@ -25,7 +25,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 def test_a_trained_checkpoint_is_believed(name: str, request: pytest.FixtureRequest) -> None:
     engine: Engine = request.getfixturevalue(name)
     assert engine.note == ""
-    assert engine.loaded.traits == engine.loaded.family.traits
+    assert engine.loaded.traits == engine.loaded.adapter.traits
     check_nothing_is_open(engine)
 
 

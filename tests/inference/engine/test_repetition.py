@@ -58,7 +58,7 @@ def _offered(texts: list[list[str]], holes: list[Hole]) -> list[tuple[tuple[str,
     fills = {
         index: [RankedFill((text,), 0.0, 1, 0, canvas, sure) for text in of_hole] for index, of_hole in enumerate(texts)
     }
-    found = results.combine_candidates("r", fills, holes, 3, 0.0, complete=True)
+    found = results.combine_canvas_fills("r", fills, holes, 3, 0.0, complete=True)
     return [(candidate.texts, candidate.unfilled) for candidate in found]
 
 

@@ -59,7 +59,7 @@ def test_usual_length_keeps_within_limits() -> None:
         HoleLayout(24, min_rows=20),
         HoleLayout(0, 0),
     ]
-    assert length.usual_lengths(holes) == (6, 40, 4, 20, 0)
+    assert length.usual_hole_lengths(holes) == (6, 40, 4, 20, 0)
 
 
 TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
@@ -150,7 +150,7 @@ def written(bigrams: Engine, plan: CanvasPlan, *fills: str) -> FilledCanvas:
 
 def scores(bigrams: Engine, plan: CanvasPlan, several: Sequence[FilledCanvas], parts: int) -> tuple[list[float], int]:
     found: list[float] = []
-    with closing(bigrams.loaded.family.open_prefix(plan.prefix_ids)) as context:
+    with closing(bigrams.loaded.adapter.open_prefix(plan.prefix_ids)) as context:
         ranking = FillRanker(bigrams.loaded, context, plan)
         ranking.weights = WEIGHTS
         passes = len(list(ranking.score_by_masking(several, found, parts)))
@@ -173,7 +173,7 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine
     several = [written(bigrams, plan, text) for text in ("dth", "dthwidth", "d")]
     found, passes = scores(bigrams, plan, several, 2)
     assert passes == 3
-    context = bigrams.loaded.family.open_prefix(plan.prefix_ids)
+    context = bigrams.loaded.adapter.open_prefix(plan.prefix_ids)
     for score, one in zip(found, several, strict=True):
         ((_, first, end),) = one.spans
         middle = first + (end - first) // 2
@@ -201,7 +201,7 @@ def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
 
 def ends(bigrams: Engine, *segments: Text | Hole) -> list[float]:
     plan = planned(bigrams, *segments)
-    with_context = bigrams.loaded.family.open_prefix(plan.prefix_ids)
+    with_context = bigrams.loaded.adapter.open_prefix(plan.prefix_ids)
     chances = FillRanker(bigrams.loaded, with_context, plan).end_logprobs()
     with_context.close()
     return chances
@@ -236,9 +236,9 @@ def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tup
     model = engine.loaded
     plan = planned(engine, *SEGMENTS)
     rows = trial_canvases([plan.compose([length]) for length in lengths], finished)
-    canvas = CanvasBatch.from_canvases(rows, model.family.device)
-    noise = NoiseSource.from_model(model.family.traits, model.infill_config, torch.Generator().manual_seed(1))
-    constraint = model.constraints.build(canvas, plan.holes)
+    canvas = CanvasBatch.from_canvases(rows, model.adapter.device)
+    noise = NoiseSource.from_model(model.adapter.traits, model.infill_config, torch.Generator().manual_seed(1))
+    constraint = model.constraint_builder.build(canvas, plan.holes)
     with opened(engine, plan.prefix_ids) as context:
         loop = Denoiser(context, canvas, model.infill_config.sampler, noise, max_steps=20, constraint=constraint)
         yield loop, FillRanker(model, context, plan), plan
@@ -257,7 +257,12 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         assert hole.allowed_ids is not None, "the first row is held to what healing took off the prefix"
         for _ in range(3):
             loop.step()
-        before, sure, feedback, owner = loop.prediction_ids, loop.row_confidences, loop.feedback, loop.canvas.owner
+        before, sure, feedback, owner = (
+            loop.prediction_ids,
+            loop.row_confidences,
+            loop.feedback,
+            loop.canvas.canvas_index,
+        )
         kept = [2, 0, 1]
         loop.continue_with(kept, loop.canvas.select(kept, plan.suffix, plan.width))
         assert [end - first for ((_, first, end),) in loop.canvas.spans] == [lengths[old] for old in kept]
@@ -265,8 +270,8 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             ((_, _, end),) = loop.canvas.spans[new]
             assert torch.equal(loop.prediction_ids[new, :end], before[old, :end])
             assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
-            assert torch.equal(loop.feedback[loop.canvas.owner == new], feedback[owner == old])
-        fresh, held = model.constraints.build(loop.canvas, plan.holes), loop.constraint
+            assert torch.equal(loop.feedback[loop.canvas.canvas_index == new], feedback[owner == old])
+        fresh, held = model.constraint_builder.build(loop.canvas, plan.holes), loop.constraint
         assert torch.equal(fresh.biases[fresh.bias_index], held.biases[held.bias_index])
         loop.step()
         assert is_pruning_due(loop, plan, FINISHED)
@@ -292,7 +297,7 @@ def test_few_canvases_are_finished_with_the_whole_suffix(embedded: Engine, finis
             loop.step()
             if is_pruning_due(loop, plan, finished):
                 prune(ranking, loop, plan, finished)
-                kept.append(loop.canvas.batch)
+                kept.append(loop.canvas.batch_size)
                 assert not is_pruning_due(loop, plan, finished)
     assert kept == [finished]
 

@@ -35,7 +35,7 @@ def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
 
 def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
     frame = prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, REQUEST)
-    ids = prompt.encode_prefix(embedded.loaded.vocabulary, embedded.loaded.infill_config, "x = 1\n", 256)
+    ids = prompt.tokenise_prefix(embedded.loaded.vocabulary, embedded.loaded.infill_config, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>"), "a short file is read from its start"
     assert (frame.leading_ids, frame.trailing_ids) == ((), (embedded.loaded.vocabulary.id_of("<eos>"),))
 
@@ -99,7 +99,9 @@ def test_pieces_are_the_text_and_none_is_long() -> None:
 def test_keystroke_keeps_tokens_in_a_one_line_file(embedded: Engine) -> None:
     vocabulary, infill_config = embedded.loaded.vocabulary, embedded.loaded.infill_config
     text = MINIFIED * 300
-    windows = [prompt.encode_prefix(vocabulary, infill_config, text + "value=foo("[:typed], 256) for typed in range(11)]
+    windows = [
+        prompt.tokenise_prefix(vocabulary, infill_config, text + "value=foo("[:typed], 256) for typed in range(11)
+    ]
     assert len({window[:100] for window in windows}) <= 2  # it moves once in many keystrokes
     assert all(128 < len(window) <= 256 for window in windows)
     assert all(vocabulary.decode(list(window)) in text + "value=foo(" for window in windows)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, normalizers
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
-from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraints
+from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, ConstraintBuilder
 from inference.engine.canvas.layout import CanvasPlan
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas
@@ -124,7 +124,7 @@ def token_at(vocabulary: Vocabulary, text: str, place: int) -> tuple[int, int]:
 
 
 def allowed(vocabulary: Vocabulary, plan: CanvasPlan, row: int) -> set[int]:
-    constraints = Constraints(vocabulary, PROPERTIES, len(vocabulary), torch.device("cpu"))
+    constraints = ConstraintBuilder(vocabulary, PROPERTIES, len(vocabulary), torch.device("cpu"))
     canvas = CanvasBatch.from_canvases([plan.compose([2])], torch.device("cpu"))
     constraint = constraints.build(canvas, plan.holes)
     return set((constraint.biases[constraint.bias_index[row]] > FORBIDDEN).nonzero()[:, 0].tolist())
@@ -134,8 +134,8 @@ def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[I
     for task in tasks:
         plan = planned(qwen, task.prefix, Hole(single_line=task.single_line), task.suffix_text)
         (hole,), start = plan.holes, len(task.prefix.encode())
-        at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.healed_bytes)
-        assert at == start - hole.healed_bytes
+        at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.num_healed_bytes)
+        assert at == start - hole.num_healed_bytes
         assert token in allowed(qwen, plan, 0), (task.prefix[-12:], task.solution)
         assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.encode()[:at][-32:])
 

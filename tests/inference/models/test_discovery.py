@@ -60,7 +60,7 @@ def test_models_of_each_program_are_found_with_their_names(home: Path) -> None:
         ("llama.cpp", "ggml-org_qwen2.5-coder"): str(cached),
         ("Hugging Face", "x"): str(hub),
     }
-    assert [one.fills for one in discovery.discover_models()] == [True, True, True, False]
+    assert [one.can_fill for one in discovery.discover_models()] == [True, True, True, False]
     problem = "a GGUF file of architecture 'llama\\x1b[31m' cannot fill holes; qwen2 or qwen3 or llama can"
     assert found["Hugging Face", "x"].problem == problem
 
@@ -106,7 +106,7 @@ def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
 def test_a_header_is_read_again_only_after_a_change(home: Path, fills: bool) -> None:
     file = put(home / ".lmstudio" / "models" / "coder.gguf", good() if fills else OTHER)
     [first] = discovery.discover_models()
-    assert first.fills is fills
+    assert first.can_fill is fills
     before = file.stat()
     file.write_bytes(bytes(before.st_size))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -122,7 +122,7 @@ def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
         put(home / ".cache" / "llama.cpp" / "coder.gguf", content)
         (one,) = discovery.discover_models()
         assert one.problem and one.problem.isprintable()
-        assert not one.fills
+        assert not one.can_fill
     assert one.problem.startswith("is damaged") and one.problem.endswith("download it again")
 
 
@@ -161,7 +161,7 @@ def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
     os.mkfifo(put(manifests / "r" / "library" / "m" / "t", b"{}").parent / "pipe")
     (one,) = discovery.discover_models()
     assert one.name == r"coder\x1b]0;x\x07"
-    assert not one.fills and one.path.isprintable() and one.problem == "its path has control characters; rename it"
+    assert not one.can_fill and one.path.isprintable() and one.problem == "its path has control characters; rename it"
 
 
 def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:

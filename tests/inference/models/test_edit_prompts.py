@@ -80,9 +80,9 @@ def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, f
 def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, float]], sure: float) -> None:
     prompt = prompt_for("sweep", request(TEXT, TEXT.index("line30")))
     assert prompt is not None
-    answer = pieces(prompt.draft, old, *new)
+    answer = pieces(prompt.unchanged_answer, old, *new)
     assert prompt.confidence(answer) == pytest.approx(sure)
-    found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.confidence(answer))
+    found = prompt.parse_edits(b"".join(text for text, _ in answer).decode(), prompt.confidence(answer))
     assert len(found) == (sure >= MIN_CONFIDENCE and sure < 1)
 
 
@@ -91,7 +91,7 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     """Zeta's end mark takes the place of the region's last line feed."""
     prompt = prompt_for(kind, request(TEXT, TEXT.index("line30")))
     assert prompt is not None
-    answer = pieces(prompt.draft.rstrip("\n"), "line31", ("line9", 0.3))
+    answer = pieces(prompt.unchanged_answer.rstrip("\n"), "line31", ("line9", 0.3))
     assert prompt.confidence([*answer, (prompt.stop_strings[0].encode(), 1.0)]) == pytest.approx(0.3)
 
 

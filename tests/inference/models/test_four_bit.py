@@ -90,11 +90,11 @@ def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
     experts = torch.randn(6, 32, 96, dtype=torch.bfloat16)
     whole = torch.nn.Module()
     whole.experts = torch.nn.Parameter(experts.clone())
-    replace = devices.quantiser().nn.parametrize.replace_parameter_4bit
+    replace = devices.import_bitsandbytes().nn.parametrize.replace_parameter_4bit
     replace(whole, "experts", compress_statistics=True, quant_type="nf4")
-    packed, state = weights.quantised(experts.split(1), experts.shape, CPU, torch.bfloat16)
+    packed, state = weights.quantise_4bit(experts.split(1), experts.shape, CPU, torch.bfloat16)
     assert torch.equal(packed, whole.parametrizations.experts.original)
-    assert torch.equal(devices.quantiser().functional.dequantize_4bit(packed, state), whole.experts)
+    assert torch.equal(devices.import_bitsandbytes().functional.dequantize_4bit(packed, state), whole.experts)
 
 
 def test_file_with_encoder_names_is_read_alike(random_folder: Path, copied: Path) -> None:

@@ -98,7 +98,7 @@ def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Pa
 def test_sizes_of_types_are_those_of_ggml() -> None:
     for number, type_ in TYPES.items():
         known = gguf.GGMLQuantizationType(number)
-        assert (known.name, gguf.GGML_QUANT_SIZES[known]) == (type_.name, (type_.weights, type_.bytes_))
+        assert (known.name, gguf.GGML_QUANT_SIZES[known]) == (type_.name, (type_.block_size, type_.block_bytes))
 
 
 def test_tokenizer_is_the_one_transformers_makes(file: Path) -> None:

@@ -17,7 +17,7 @@ from inference.models import catalogue
 from inference.models.catalogue import EMBEDDED, ENTRIES, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
-from inference.models.llama.precision import PassTimes, PredictedTimes
+from inference.models.llama.precision import PassTimes, SuggestionTimes
 from inference.models.recommend import (
     Machine,
     Verdict,
@@ -44,19 +44,19 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
-def at(ns: float) -> Callable[[CatalogueEntry], PredictedTimes]:
+def at(ns: float) -> Callable[[CatalogueEntry], SuggestionTimes]:
     """A processor that takes so long for a weight in each pass, and an eighth of it for a prompt's token."""
 
-    def predict(entry: CatalogueEntry) -> PredictedTimes:
+    def predict(entry: CatalogueEntry) -> SuggestionTimes:
         pass_ms = entry.read_weights * ns / 1e6
-        return PredictedTimes.from_passes(PassTimes(pass_ms, pass_ms / 8))
+        return SuggestionTimes.from_passes(PassTimes(pass_ms, pass_ms / 8))
 
     return predict
 
 
-LAPTOP, BUSY_LAPTOP = machine("cpu", 16, times=at(0.05)), machine("cpu", 16, free=0.6, times=at(0.05))
-BIG_SERVER, FAST = machine("cpu", 512, times=at(0.002)), machine("cpu", 16, times=at(0.01))
-OLD = machine("cpu", 16, times=at(0.1))
+LAPTOP, BUSY_LAPTOP = machine("cpu", 16, predict_times=at(0.05)), machine("cpu", 16, free=0.6, predict_times=at(0.05))
+BIG_SERVER, FAST = machine("cpu", 512, predict_times=at(0.002)), machine("cpu", 16, predict_times=at(0.01))
+OLD = machine("cpu", 16, predict_times=at(0.1))
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
 SHARED_GPU = machine("cuda:0", 24, free=10)
 SMALL_OLD, SLOW_TIMES, FAST_TIMES, BIG_TIMES = (
@@ -113,7 +113,7 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
             "1.5b",
             f"{SLOW_TIMES}, slow to type with; a smaller model: infill-ls models pull qwen2.5-coder-0.5b",
         ),
-        ("1.5b 3b", replace(OLD, times=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
+        ("1.5b 3b", replace(OLD, predict_times=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
         (
             "0.5b 1.5b",
             OLD,
@@ -134,14 +134,14 @@ def test_a_slow_model_is_better_than_the_embedded_one(pulled: str, place: Machin
 def test_auto_does_not_change_its_mind_for_noise() -> None:
     pulled = [catalogue.entry_named(f"qwen2.5-coder-{size}") for size in ("0.5b", "1.5b")]
     small, large = (entry.name for entry in pulled)
-    slightly_slow = machine("cpu", 16, times=at(0.044))
+    slightly_slow = machine("cpu", 16, predict_times=at(0.044))
     assert choose_fill_model(pulled, slightly_slow).model == small
     assert choose_fill_model(pulled, replace(slightly_slow, auto=small)).model == small
     assert choose_fill_model(pulled, replace(slightly_slow, auto=large)).model == large
     assert choose_fill_model(pulled, replace(OLD, auto=large)).model == small
 
 
-EDITS = [entry for entry in ENTRIES if entry.edits]
+EDITS = [entry for entry in ENTRIES if entry.edit_kind]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,11 @@ EDITS = [entry for entry in ENTRIES if entry.edits]
         (BIG_GPU, "zeta-2", "runs here in bfloat16"),
         (machine("cuda:0", 80, free=5), "sweep-next-edit-1.5b", "runs here in bfloat16"),
         (FAST, "sweep-next-edit-1.5b", "runs here in 8bit, a rewrite in about 4.8 s"),
-        (machine("cpu", 16, times=at(0.03)), "sweep-next-edit-0.5b", "runs here in 8bit, a rewrite in about 4.6 s"),
+        (
+            machine("cpu", 16, predict_times=at(0.03)),
+            "sweep-next-edit-0.5b",
+            "runs here in 8bit, a rewrite in about 4.6 s",
+        ),
     ],
 )
 def test_the_edit_model_fits_beside_others_and_keeps_up(place: Machine, name: str, why: str) -> None:
@@ -172,7 +176,7 @@ def test_no_edit_model_is_better_than_one_that_does_not_fit(place: Machine, why:
 
 
 def test_no_edit_model_is_taken_to_fill_holes() -> None:
-    assert not recommend_for_new_user(BIG_GPU).edits
+    assert not recommend_for_new_user(BIG_GPU).edit_kind
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
@@ -211,7 +215,7 @@ def test_every_entry_is_whole() -> None:
         assert "/" not in entry.name
         assert entry.family in families
         assert entry.licence
-        assert 0 <= entry.packed < entry.parameters
+        assert 0 <= entry.packed_parameters < entry.parameters
         msgspec.convert(entry.infill, InfillConfig)
         assert catalogue.find_entry(entry.name.upper()) is catalogue.find_entry(entry.repo or entry.name) is entry
 

@@ -2,7 +2,7 @@
 
 from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.scheduler import JobEvent
-from inference.serving.worker_service import SILENT_REQUESTS, ServiceHealth
+from inference.serving.worker_service import SILENT_REQUESTS, BackendHealth
 
 ASKED = InfillRequest("r", ())
 SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
@@ -11,7 +11,7 @@ SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
 
 def heard(*events: JobEvent) -> tuple[list[bool], Status]:
     """Which of the replies were news, and the status after them."""
-    health = ServiceHealth("http://gpu:8000")
+    health = BackendHealth("http://gpu:8000")
     health.record_success()
     news = [health.record_reply(ASKED, event) for event in events]
     return news, health.add_to_status(Status(WorkerState.READY))

@@ -216,8 +216,8 @@ def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
     known = Configuration({}, {}, {}, [hiding.root.as_uri(), other.root.as_uri()])
     query = replace(other.query("main.py", ""), folders=known.roots, unreadable_reason=known.unreadable_reason)
-    assert query.allowed(hiding.root / "hidden_x.py") is None
-    assert query.allowed(other.root / "x.py") == (other.root / "x.py").resolve()
+    assert query.allowed_path(hiding.root / "hidden_x.py") is None
+    assert query.allowed_path(other.root / "x.py") == (other.root / "x.py").resolve()
 
 
 def test_nothing_outside_of_the_workspace_is_shown(workspace: Workspace, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lsp_server.handlers.lifecycle import leave
+from lsp_server.handlers.lifecycle import end_session
 from lsp_server.handlers.status import model_offer
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.server import InfillServer
@@ -33,7 +33,7 @@ async def asked(
         return await model_offer(session, None)
     finally:
         await session.worker.client.shut_down()
-        await leave(session)
+        await end_session(session)
 
 
 async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

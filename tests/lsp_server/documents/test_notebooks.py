@@ -24,7 +24,7 @@ class OpenNotebook:
 
     def around(self, name: str) -> tuple[str, str]:
         snapshot = self.documents[name].snapshot()
-        return snapshot.before, snapshot.after
+        return snapshot.text_before, snapshot.text_after
 
 
 def test_cell_is_surrounded_by_its_neighbours() -> None:

@@ -12,7 +12,7 @@ from inference.messages import HoleKind, Snippet, Text
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
-from lsp_server.holes import Span, markers
+from lsp_server.holes import HoleSpan, markers
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
@@ -134,7 +134,7 @@ async def test_a_request_tells_a_files_name_but_no_path(
 ) -> None:
     asked.worker.fills = ["x"]
     snapshot = Document(uri, language, 1, text).snapshot()
-    end = Span(len(text), len(text), HoleKind.LINE, single_line=True)
+    end = HoleSpan(len(text), len(text), HoleKind.LINE, single_line=True)
     await fill(asked.client, snapshot, [end], FillBudget.from_settings(Settings(), invoked=False))
     (request,) = asked.worker.requests
     assert request.name_comment == comment
@@ -156,7 +156,7 @@ async def test_where_nothing_tells_the_language_nothing_appears(
 ) -> None:
     asked.worker.fills = ["x"]
     snapshot = Document(uri, language, 1, text).snapshot()
-    end = Span(len(text), len(text), HoleKind.LINE, single_line=True)
+    end = HoleSpan(len(text), len(text), HoleKind.LINE, single_line=True)
     budget = FillBudget.from_settings(Settings(), invoked=False)
     nothing = await fill(asked.client, snapshot, [end], budget)
     assert (nothing.candidates, asked.worker.requests) == ([], [])

@@ -6,19 +6,19 @@ from types import FrameType
 
 from inference.deadline import Deadline
 from inference.messages import Draft
-from lsp_server.commands.output import excerpt
+from lsp_server.commands.output import coloured_draft
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.fill.postprocess import FillPostprocessor
-from lsp_server.holes import DEFAULT_MARKER, Span, hole_at_cursor, markers
+from lsp_server.holes import DEFAULT_MARKER, HoleSpan, hole_at_cursor, markers
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import Computation
 from tests.lsp_server.fixtures import with_cursor
 
 
-def at_cursor(text: str) -> tuple[Snapshot, Span]:
+def at_cursor(text: str) -> tuple[Snapshot, HoleSpan]:
     text, cursor = with_cursor(text)
     snapshot = Document("file:///a.py", "python", 7, text).snapshot()
     return snapshot, hole_at_cursor(snapshot, cursor)
@@ -28,7 +28,7 @@ def draft(*pieces: str, step: int = 1) -> Draft:
     return Draft("r", step, 8, (pieces,), (tuple(0.5 + i / 16 for i in range(len(pieces))),))
 
 
-def read(snapshot: Snapshot, span: Span, *pieces: str) -> list[HoleDraft]:
+def read(snapshot: Snapshot, span: HoleSpan, *pieces: str) -> list[HoleDraft]:
     return DraftReader(snapshot, [span]).read_holes(draft(*pieces))
 
 
@@ -64,7 +64,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
-def typed_into(snapshot: Snapshot, span: Span, change: TextChange) -> Computation:
+def typed_into(snapshot: Snapshot, span: HoleSpan, change: TextChange) -> Computation:
     request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), DEFAULT_MARKER)
     computation = Computation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
@@ -140,6 +140,6 @@ def test_neither_draft_nor_document_commands_the_terminal() -> None:
     text = "y = '\x1b]0;title\x07'; x = ???  # \u202e\n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     draft = Draft("r", 1, 8, (("a", "\x1b[2J", "\u202e"),), ((0.5, 0.5, 0.5),))
-    shown = excerpt(snapshot, markers(snapshot), draft).plain
+    shown = coloured_draft(snapshot, markers(snapshot), draft).plain
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "x = a" in shown

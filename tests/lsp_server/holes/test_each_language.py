@@ -42,13 +42,13 @@ def test_what_is_found(language_id: str, case: Case) -> None:
     assert (drawn, described_as) == ("".join(c for c in case.text if c not in "‸«»"), expected)
 
 
-def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[holes.Span]:
+def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[holes.HoleSpan]:
     match request:
         case "placeholders":
             return holes.placeholders(source)
         case "function":
             found = holes.function_around(source, start, end)
-            return [] if found is None else [holes.Span(*found, HoleKind.BODY)]
+            return [] if found is None else [holes.HoleSpan(*found, HoleKind.BODY)]
         case "whole body":
             span = holes.body_around(source, start)
         case "selection":
@@ -60,7 +60,7 @@ def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[ho
     return [] if span is None else [span]
 
 
-def described(span: holes.Span) -> str:
+def described(span: holes.HoleSpan) -> str:
     words = [span.kind.value, *([] if span.single_line else ["lines"])]
     return ", ".join(words + ([f"starts with {span.starts_with!r}"] if span.starts_with else []))
 

@@ -71,11 +71,11 @@ def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
 
 def test_missing_grammar_falls_back_to_indentation() -> None:
     source = Source("def f():\n    ", "python", None, "")
-    assert holes.hole_at_cursor(source, len(source.text)) == holes.Span(13, 13, HoleKind.BODY)
+    assert holes.hole_at_cursor(source, len(source.text)) == holes.HoleSpan(13, 13, HoleKind.BODY)
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
     source = Source.parse("", "one two\nthree\n")
-    assert holes.hole_in_selection(source, 3, 8) == holes.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
-    assert holes.hole_in_selection(source, 0, 14) == holes.Span(0, 13, HoleKind.BLOCK)
-    assert holes.statement_around(source, 9, 10) == holes.Span(8, 13, HoleKind.LINE, single_line=True)
+    assert holes.hole_in_selection(source, 3, 8) == holes.HoleSpan(4, 7, HoleKind.EXPRESSION, single_line=True)
+    assert holes.hole_in_selection(source, 0, 14) == holes.HoleSpan(0, 13, HoleKind.BLOCK)
+    assert holes.statement_around(source, 9, 10) == holes.HoleSpan(8, 13, HoleKind.LINE, single_line=True)

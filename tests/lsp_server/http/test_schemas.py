@@ -6,7 +6,7 @@ import pytest
 from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.http.schemas import (
     CompletionRequest,
     FimInput,
@@ -52,7 +52,7 @@ def asked(**fields: object) -> LlamaInfillRequest:
     return msgspec.convert(fields, LlamaInfillRequest)
 
 
-def hole_in(params: CompletionRequest) -> Span:
+def hole_in(params: CompletionRequest) -> HoleSpan:
     fim_input = params.fim_input()
     return find_hole(params, fim_input, build_document(fim_input).snapshot())
 
@@ -157,10 +157,10 @@ def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
     text = StreamedText(stops)
     parts = []
     for draft in drafts:
-        parts.append(text.add(draft, is_whole=False))
+        parts.append(text.take_final(draft, is_whole=False))
         if text.is_stopped:
             return [part for part in parts if part], True
-    parts.append(text.add(whole, is_whole=True))
+    parts.append(text.take_final(whole, is_whole=True))
     return [part for part in parts if part], text.is_stopped
 
 

@@ -159,7 +159,7 @@ async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
 
 
 async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
-    scene.session.configuration.take_sent({"prefetch": False})
+    scene.session.configuration.set_editor_settings({"prefetch": False})
     await scene.accept("1")
     await scene.settles(sent=1)
 

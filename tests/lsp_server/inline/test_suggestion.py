@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server.documents.change import TextChange
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import Suggestion
@@ -101,7 +101,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[TextChange]]:
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, len(text)))
     cursor = draw(st.integers(start, end))
-    made = Suggestion("s", Anchor.from_text(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
+    made = Suggestion("s", Anchor.from_text(text, start, end, cursor), draw(TEXTS), HoleSpan(start, end, HoleKind.LINE))
     changes, now, follows = [], text, draw(st.booleans())
     for _ in range(draw(st.integers(0, 6))):
         at = draw(st.integers(0, len(now)))

@@ -6,7 +6,7 @@ from inference.deadline import Deadline
 from inference.messages import HoleKind
 from lsp_server.documents.change import TextChange
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import InlineRequest
@@ -26,7 +26,7 @@ def suggestion(
     assert plain.startswith(behind, cursor)
     start, end = cursor - len(before), cursor + len(behind)
     anchor = Anchor.from_text(plain, start, end, cursor)
-    return Suggestion(name, anchor, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
+    return Suggestion(name, anchor, text, HoleSpan(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from inference.messages import HoleKind
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
-from lsp_server.holes import Span
+from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.lsp.completion_items import list_item
@@ -11,7 +11,7 @@ from lsp_server.lsp.completion_items import list_item
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     """As between two braces: an item whose text is white space has nothing that a list could show."""
-    body = Suggestion("s", Anchor.from_text("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
+    body = Suggestion("s", Anchor.from_text("f {}\n", 3, 3, 3), "\n  g()\n", HoleSpan(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
         suggestion = Suggestion(body.id, Anchor(3, 3 + len(typed), "", 0, "f {"), body.text, body.hole)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from websockets.asyncio.client import connect
 
-from inference.remote.access import EndpointAccess
+from inference.remote.access import EndpointAuth
 from lsp_server.lsp.transports import (
     MAX_UNREAD_BYTES,
     ListenAddress,
@@ -70,7 +70,7 @@ async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
 
 async def listen(kind: Reached, start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
     listening = ADDRESS.listen()
-    door = [listening], lambda write, _: start(write), EndpointAccess("")
+    door = [listening], lambda write, _: start(write), EndpointAuth("")
     opening = listen_tcp(*door) if kind is tcp_client else listen_websocket(*door, [])
     return await opening, ListenAddress(*listening.getsockname())
 

@@ -211,13 +211,13 @@ async def test_a_request_begins_before_the_next_message_is_read(tested: ServerUn
     tested.add("test/request", request)
     tested.add("test/notification", lambda _params: seen.append("notification"))
     client = ConnectedClient(lambda _write: tested.server.protocol, lambda body: asyncio.sleep(0, body))
-    await client.listen(bodies())
+    await client.relay_messages(bodies())
     assert seen == ["request", "notification"]
 
 
 async def test_only_the_newest_request_for_the_settings_gets_an_answer(tested: ServerUnderTest) -> None:
     editor, items = EditorConnection(tested.server), [types.ConfigurationItem(section="infill-ls")]
-    asking = [asyncio.create_task(editor.configuration(items)) for _ in range(2)]
+    asking = [asyncio.create_task(editor.request_configuration(items)) for _ in range(2)]
     await settle()
     older, newer = tested.output.messages
     tested.send(id=newer["id"], result=[{"marker": "new"}])

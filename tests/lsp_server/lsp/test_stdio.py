@@ -25,7 +25,7 @@ async def listen(reading: BytesIO, writing: RawIOBase, begin: Callable[[Kept], N
     client = ConnectedClient(Kept, writing_in_thread(writing))
     begin(client.conversation)
     async with asyncio.timeout(PATIENCE_S):
-        await client.listen(frames(read_in_thread(reading)))
+        await client.relay_messages(frames(read_in_thread(reading)))
     await client.leave()
     return client.conversation
 

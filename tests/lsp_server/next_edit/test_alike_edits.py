@@ -3,13 +3,13 @@
 import pytest
 
 from inference.messages import MAX_PROPOSALS, MAX_PROPOSED_CHARACTERS, Hunk
-from lsp_server.next_edit.alike_edits import merged_edits
+from lsp_server.next_edit.alike_edits import alike_line_edits
 
 
 def proposed(before: str, line: int, new: str) -> list[str]:
     lines = before.splitlines(keepends=True)
     text = "".join((*lines[:line], new, *lines[line + 1 :]))
-    return [edit.text for edit in merged_edits(text, [Hunk(line, lines[line], new)])]
+    return [edit.text for edit in alike_line_edits(text, [Hunk(line, lines[line], new)])]
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,24 @@ def test_a_change_of_several_lines_moves_with_its_indentation() -> None:
 def test_what_was_changed_is_left_alone() -> None:
     text = "new(1)\nnew(2)\nold(3)\n"
     hunks = [Hunk(0, "old(1)\n", "new(1)\n"), Hunk(1, "old(2)\n", "new(2)\n")]
-    assert {text[edit.start : edit.end] for edit in merged_edits(text, hunks)} == {"old(3)\n"}
+    assert {text[edit.start : edit.end] for edit in alike_line_edits(text, hunks)} == {"old(3)\n"}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x", "\x0c\na\x0bb\n", "\u2028\na = 1\n"])
 def test_odd_texts_are_survived(text: str) -> None:
     for hunk in (Hunk(0, "a = 1\n", ""), Hunk(7, "", "b\n"), Hunk(0, "(((\n", ")\n")):
-        assert all(0 <= edit.start < edit.end <= len(text) for edit in merged_edits(text, [hunk]))
+        assert all(0 <= edit.start < edit.end <= len(text) for edit in alike_line_edits(text, [hunk]))
 
 
 def test_proposals_are_few_and_small_and_not_far() -> None:
     old, new = "x = old(1)\n", "x = new(1)\n"
-    near = merged_edits(new + old * 100, [Hunk(0, old, new)])
+    near = alike_line_edits(new + old * 100, [Hunk(0, old, new)])
     assert 0 < len(near) <= MAX_PROPOSALS
-    assert merged_edits(new + "\n" * 1000 + old, [Hunk(0, old, new)]) == []
+    assert alike_line_edits(new + "\n" * 1000 + old, [Hunk(0, old, new)]) == []
     long = f"x = old(1, {'a' * MAX_PROPOSED_CHARACTERS})\n"
-    assert merged_edits(new + long, [Hunk(0, old, new)]) == []
+    assert alike_line_edits(new + long, [Hunk(0, old, new)]) == []
 
 
 def test_long_lists_are_not_compared() -> None:
     old, new = (f"{name} = [{', '.join(map(str, range(400)))}]\n" for name in "ab")
-    assert merged_edits(new + old * 600, [Hunk(0, old, new)]) == []
+    assert alike_line_edits(new + old * 600, [Hunk(0, old, new)]) == []

@@ -63,6 +63,6 @@ def test_an_edit_of_half_the_file_is_not_followed() -> None:
 def test_hunks_lead_from_one_text_to_the_other(old: str, new: str) -> None:
     texts = TextDiff(old, new)
     made = old
-    for hunk in reversed(texts.words):
+    for hunk in reversed(texts.changed_words):
         made = made[: hunk.old_start] + new[hunk.start : hunk.end] + made[hunk.old_end :]
     assert "".join(made.split()) == "".join(new.split())

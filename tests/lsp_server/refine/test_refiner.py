@@ -56,7 +56,7 @@ class Scene:
         return suggestion.id
 
     async def refine(self, suggestion_id: str) -> None:
-        await self.session.feature(Refiner).suggestion(URI, suggestion_id)
+        await self.session.feature(Refiner).refine_suggestion(URI, suggestion_id)
 
     async def accept_first(self) -> None:
         """The user accepts the first suggestion."""

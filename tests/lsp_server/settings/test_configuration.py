@@ -102,7 +102,7 @@ def test_the_environment_beats_the_file_and_the_file_the_editor(tmp_path: Path) 
     a = folder(tmp_path, "a", "maxSteps = 3\ndebounceMs = 3\n")
     options = {"maxSteps": 1, "debounceMs": 1, "candidates": {"invoked": 1}, "marker": "@1"}
     configuration = started(a, options=options, INFILL_LS_DEBOUNCE_MS="4")
-    configuration.take_sent({"maxSteps": 2, "debounceMs": 2, "candidates": {"invoked": 2}})
+    configuration.set_editor_settings({"maxSteps": 2, "debounceMs": 2, "candidates": {"invoked": 2}})
     settings = configuration.for_uri((a / "m.py").as_uri())
     assert (settings.debounce_ms, settings.max_steps, settings.candidates.invoked, settings.marker) == (4, 3, 2, "@1")
 
@@ -110,10 +110,10 @@ def test_the_environment_beats_the_file_and_the_file_the_editor(tmp_path: Path) 
 def test_what_the_editor_sends_for_a_folder_holds_there_alone(tmp_path: Path) -> None:
     a, b = folder(tmp_path, "a"), folder(tmp_path, "b")
     configuration = started(a, b)
-    configuration.take_sent({"marker": "@@"})
-    configuration.take_sent({"marker": "@b"}, b.as_uri())
+    configuration.set_editor_settings({"marker": "@@"})
+    configuration.set_editor_settings({"marker": "@b"}, b.as_uri())
     assert [configuration.for_uri((path / "m.py").as_uri()).marker for path in (a, b)] == ["@@", "@b"]
-    configuration.take_sent(None, b.as_uri())
+    configuration.set_editor_settings(None, b.as_uri())
     assert configuration.for_uri((b / "m.py").as_uri()).marker == "@@"
 
 

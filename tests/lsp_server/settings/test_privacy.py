@@ -86,7 +86,7 @@ def test_only_the_user_allows_a_path(tmp_path: Path) -> None:
     (tmp_path / "infill-ls.toml").write_text('allowedSecretGlobs = [".env"]\n')
     for options in ({}, {"trustWorkspace": True}):
         configuration = Configuration({}, {}, options, [tmp_path.as_uri()])
-        configuration.take_sent({"allowedSecretGlobs": [".env"]})
+        configuration.set_editor_settings({"allowedSecretGlobs": [".env"]})
         assert configuration.unreadable_reason(tmp_path / ".env", "")
         assert any("allowedSecretGlobs" in problem for problem in configuration.problems)
     for user in ({"allowedSecretGlobs": [".env", "b"]}, {}):

@@ -39,7 +39,7 @@ async def test_both_are_compared_with_what_is_saved(monkeypatch: pytest.MonkeyPa
         (asked,) = here.partner.requests
         assert (asked.segments[0].text, asked.background) == (TEXT[:4], True)
         here.replace(4, "x = second(2)")
-        here.session.events.saved(URI)
+        here.session.features.saved(URI)
         (pair,) = await pairs_once(1)
         assert (pair.language, pair.main_model, pair.outcome) == ("python", "auto", "answered")
         assert pair.other_similarity == 1.0 and pair.main_similarity == similarity("first(1)", "second(2)")
@@ -50,7 +50,7 @@ async def test_a_lost_place_is_not_compared(monkeypatch: pytest.MonkeyPatch, tmp
     async with sampled(monkeypatch, tmp_path) as here:
         await asked_twice(here, "second(2)")
         here.replace(4, "y = other")
-        here.session.events.saved(URI)
+        here.session.features.saved(URI)
         (pair,) = await pairs_once(1)
         assert (pair.outcome, pair.main_similarity) == ("answered", None)
 
@@ -78,7 +78,7 @@ async def test_what_is_out_of_the_sample_leaves_no_row(
             await here.accept_first()
         elif why == "closed":
             here.session.forget(URI)
-            here.session.events.saved(URI)  # it may come with the same bytes
+            here.session.features.saved(URI)  # it may come with the same bytes
         await asyncio.sleep(1.5)
         assert here.partner.requests == []
     assert pairs() == []

@@ -36,7 +36,7 @@ def test_a_table_names_what_its_grammar_has(table: LanguageTable) -> None:
     assert (FIXTURES / f"{table.ids[0]}.txt").is_file()
     for name in REGEXES:
         re.compile(getattr(table, name))
-    assert re.compile(table.quoted).groups == 0, "the scanner of texts has groups of its own"
+    assert re.compile(table.string_pattern).groups == 0, "the scanner of texts has groups of its own"
     if table.imports is not None:
         query = Query(grammar, table.imports.query)
         assert "module" in {query.capture_name(number) for number in range(query.capture_count)}

@@ -104,8 +104,8 @@ def test_ordinary_code_gets_its_tree_however_long_it_is(language: str, text: str
 BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
 
 
-def moved(span: holes.Span | None, by: int) -> holes.Span | None:
-    return span and holes.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
+def moved(span: holes.HoleSpan | None, by: int) -> holes.HoleSpan | None:
+    return span and holes.HoleSpan(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
 
 
 STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on below

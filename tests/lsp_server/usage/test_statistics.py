@@ -55,7 +55,7 @@ class Scene:
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with working(monkeypatch, "foo(bar)", "something", prefetch=False) as (session, worker):
         counts = Counts()
-        session.events.parts.append(StatisticsFeature(session, counts))  # type: ignore[arg-type]
+        session.features.parts.append(StatisticsFeature(session, counts))  # type: ignore[arg-type]
         session.open(URI, "python", 1, "x = \n")
         yield Scene(session, worker, counts)
 

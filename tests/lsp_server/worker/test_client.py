@@ -135,12 +135,12 @@ async def test_pipes_and_links_in_place_of_the_logs_are_harmless(own_folder: Pat
     paths = paths_of(WorkerOptions())
     (own_folder / "precious").write_text("mine")
     paths.log.symlink_to(own_folder / "precious")
-    os.mkfifo(paths.errors)
+    os.mkfifo(paths.stderr_file)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         assert (await client.request(fill())).candidates
     assert paths.log.is_file() and not paths.log.is_symlink()
-    paths.errors.unlink()
-    paths.errors.symlink_to(own_folder / "precious")
+    paths.stderr_file.unlink()
+    paths.stderr_file.symlink_to(own_folder / "precious")
     async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
         with pytest.raises(WorkerError, match="nowhere"):
             await client.request(fill())

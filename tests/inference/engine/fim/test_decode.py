@@ -26,15 +26,15 @@ PROMPTS = [
 
 
 def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> FimPrompt:
-    ids = tuple(engine.loaded.fim.fim_prompt(prefix, suffix))
+    ids = tuple(engine.loaded.fim_adapter.fim_prompt(prefix, suffix))
     return FimPrompt(ids, given.encode(), 0, "", 0, ROOM, False)
 
 
 def written(engine: Engine, one: FimPrompt, lookup: PromptLookup | None) -> tuple[Branch, Decoder]:
     branch = Branch.from_forced(engine.loaded.vocabulary, one)
-    with closing(engine.loaded.family.open_prefix([*one.ids, *branch.ids])) as context:
+    with closing(engine.loaded.adapter.open_prefix([*one.ids, *branch.ids])) as context:
         assert list(context.prefill())[-1:] in ([0], [])
-        writer = Decoder(engine.loaded, context, branch.forced, lookup)
+        writer = Decoder(engine.loaded, context, branch.num_forced, lookup)
         for _ in writer.decode_branch(branch):
             pass
     return branch, writer
@@ -47,7 +47,7 @@ def reference() -> torch.nn.Module:
 
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
-    one, ends = asked(middle, prefix, suffix), middle.loaded.fim.stop_ids
+    one, ends = asked(middle, prefix, suffix), middle.loaded.fim_adapter.stop_ids
     prompt = torch.tensor([one.ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
     out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
@@ -74,7 +74,7 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
 def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, prefix: str, suffix: str) -> None:
     one = asked(middle, prefix, suffix)
     plain, slow = written(middle, one, PromptLookup(one.ids))
-    before = middle.loaded.fim.cached_continuation(one.ids)
+    before = middle.loaded.fim_adapter.cached_continuation(one.ids)
     assert before[: len(plain.ids)] == plain.ids[: len(before)]
     again, fast = written(middle, one, PromptLookup(one.ids, before))
     assert again.ids == plain.ids
@@ -93,7 +93,7 @@ def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
             branch, _ = written(middle, asked(middle, prefix, suffix, text[:place]), None)
             now = branch.data.decode()
             assert now.startswith(text[:place])
-            if vocabulary.encode(text[:place])[:-1] == whole.ids[: branch.forced]:
+            if vocabulary.encode(text[:place])[:-1] == whole.ids[: branch.num_forced]:
                 same += 1
                 assert now.startswith(text) or text.startswith(now)
     assert same > 10

@@ -11,7 +11,7 @@ from inference.deadline import Deadline
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.engine import Engine
 from inference.engine.fim.decode import Decoder
-from inference.engine.fim.infilling import HoleRegion
+from inference.engine.fim.infilling import JointFillScorer
 from inference.engine.fim.prompt import PromptBuilder
 from inference.messages import Done, Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
@@ -22,15 +22,15 @@ LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
 
 def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
     """The automatic answer of a machine that reads a hundred tokens within the deadline."""
-    engine.loaded.family.prompt_token_ms = 400.0
+    engine.loaded.adapter.prompt_token_ms = 400.0
     with closing(engine.infill(request(*segments, quick=True), deadline=Deadline(60_000))) as work:
         return Answer(work)
 
 
 def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
     """The log-probability of all from the first hole to the last with each of these fills."""
-    loaded, family, found = engine.loaded, engine.loaded.family, list[float]()
-    whole = HoleRegion(
+    loaded, family, found = engine.loaded, engine.loaded.adapter, list[float]()
+    whole = JointFillScorer(
         loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1))
     )
     with closing(family.open_prefix(whole.prompt.ids)) as context:
@@ -144,9 +144,9 @@ def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before:
 
 
 def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
-    loaded, family = middle.loaded, middle.loaded.family
+    loaded, family = middle.loaded, middle.loaded.adapter
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
-    whole = HoleRegion(loaded, PromptBuilder(loaded, request()), parts)
+    whole = JointFillScorer(loaded, PromptBuilder(loaded, request()), parts)
     with closing(family.open_prefix(whole.prompt.ids)) as context:
         list(context.prefill())
         writer = Decoder(loaded, context, 0, None)
@@ -164,7 +164,7 @@ def test_a_long_region_is_not_read_to_choose_texts(middle: Engine) -> None:
 def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     segments = ("a = f(", line(max_tokens=6), ")\nb = g(", line(max_tokens=6), ")\n" + LONG[-2000:])
     whole = fill(middle, *segments).done.stats
-    middle.loaded.family.prompt_token_ms = 400.0
+    middle.loaded.adapter.prompt_token_ms = 400.0
     with closing(middle.infill(request("# new\n", *segments), deadline=Deadline(60_000))) as work:
         answer = Answer(work)
     assert answer.done.outcome is Outcome.COMPLETE
@@ -289,7 +289,7 @@ def test_a_prompt_is_prefilled_ahead_and_nothing_written(middle: Engine) -> None
 def test_a_slow_machine_reads_ahead_what_it_asks_for(middle: Engine, pieces: int) -> None:
     """First what there is time for anyway, then as much as is useful. Either is taken once it is all read."""
     before = f"{LONG[:4_000].replace('value', f'v{pieces}')}value_x = "
-    middle.loaded.family.prompt_token_ms = 400.0
+    middle.loaded.adapter.prompt_token_ms = 400.0
     ahead = request(before, line(), AFTER, quick=True, prefill_only=True)
     with closing(middle.infill(ahead, deadline=Deadline(60_000))) as work:
         list(work)

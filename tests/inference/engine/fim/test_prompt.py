@@ -39,7 +39,7 @@ def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None
 def test_a_prompt_begins_with_the_files_name(middle: Engine, before: str, shown: str) -> None:
     one = request(before, line(), name_comment="# main.py\n")
     ids = PromptBuilder(middle.loaded, one).build(text_and_holes(one), ("",), 0).ids
-    assert ids == tuple(middle.loaded.fim.fim_prompt(shown, ""))
+    assert ids == tuple(middle.loaded.fim_adapter.fim_prompt(shown, ""))
 
 
 def test_a_name_counts_against_the_window(middle: Engine) -> None:
@@ -57,14 +57,14 @@ def test_a_long_file_moves_its_window_seldom(middle: Engine) -> None:
 
 def test_a_line_without_an_end_is_no_longer_given_than_some(middle: Engine) -> None:
     found = [asked(middle, "x = [" + "1, " * count) for count in range(2_000, 2_040)]
-    assert all(len(one.forced) <= 400 for one in found)
+    assert all(len(one.forced_start) <= 400 for one in found)
     assert len({one.ids for one in found}) <= 2
 
 
 @pytest.mark.parametrize("typed", ["", "na", "names\n        x", "y" * 900, "a\n" * 300])
 def test_head_and_given_are_the_file_up_to_what_was_typed(middle: Engine, typed: str) -> None:
     one = asked(middle, BEFORE, hole=Hole(HoleKind.BLOCK, starts_with=typed))
-    assert one.text(one.forced) == typed
+    assert one.text(one.forced_start) == typed
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_line_of_prose_ends_after_fewer_tokens(middle: Engine, before: str, li
 
 
 def test_line_ends_at_its_first_break() -> None:
-    one = replace(PLAIN, single_line=True, forced=b"    f(", healed_bytes=6, ending=Ending("    f("))
+    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=Ending("    f("))
     assert one.find_stop(b"    f(x)\n", b")\n") == 8
     assert one.text(b"    f(x)") == "x)"
     assert one.find_stop(b"    f(x)\r\n", b")\r\n") == 8
@@ -86,7 +86,7 @@ def test_line_ends_at_its_first_break() -> None:
 
 
 def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
-    one = replace(PLAIN, single_line=True, forced=b"    f(", healed_bytes=6, ending=Ending("    f(", ") + y"))
+    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=Ending("    f(", ") + y"))
     assert one.find_stop(b"    f(g(x)", b")") is None
     assert one.find_stop(b"    f(g(x))", b")") == 10
     assert one.find_stop(b'    f(":)', b")") is None, "a string is unfinished"
@@ -102,7 +102,7 @@ def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
 @pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
 def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
     """A model answers a file of tabs in spaces, too, and the reverse."""
-    one = replace(PLAIN, forced=before.encode(), healed_bytes=len(before), ending=Ending(before))
+    one = replace(PLAIN, forced_start=before.encode(), healed_bytes=len(before), ending=Ending(before))
     text = f"{before}x = 1\n{inside}\n"
     assert one.find_stop(text.encode(), b"\n") is None
     end = one.find_stop(f"{text}  def g(self):\n".encode(), b"\n")
@@ -126,7 +126,7 @@ def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
     assert one.text(b"name + x)") == "name + x"
     assert one.text(b"name(x)") == "name(x)"
     assert one.text(b")") == ""
-    assert replace(one, forced=b"x)").text(b"x)") == "x)"
+    assert replace(one, forced_start=b"x)").text(b"x)") == "x)"
 
 
 def test_an_answer_of_a_chat_turn_is_the_code_in_it() -> None:

@@ -14,7 +14,7 @@ from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.fim.context import CHUNK_TOKENS, prompt_cache
+from inference.models.fim.context import CHUNK_TOKENS
 from inference.models.llama import precision, weights
 from tests.inference.models.fim.checkpoints import (
     FIM,
@@ -199,7 +199,7 @@ def test_fewer_bits_say_nearly_the_same(family: LlamaFimAdapter, dtype: str) -> 
 @pytest.mark.parametrize("few_rows", [0, 4, 256])
 def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter, few_rows: int) -> None:
     found = registry.open_checkpoint(str(FIM))
-    reader = weights.WeightReader(found, torch.device("cpu"), "8bit", few_rows)
+    reader = weights.NetworkBuilder(found, torch.device("cpu"), "8bit", few_rows)
     network = reader.network(lambda _share, _what: None)
     check_nearly_the_same(family, LlamaFimAdapter(found, found.tokenizer(), network, "8bit"))
 
@@ -223,7 +223,7 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimA
     engine = Engine(loaded())
     assert (engine.token_ms, engine.prompt_token_ms) == (0, 0)
     other = family.fim_prompt("value = 1\n" * 40, AFTER)
-    greedy(engine.loaded.family, other, 2)
+    greedy(engine.loaded.adapter, other, 2)
     assert engine.token_ms > 0
     assert engine.prompt_token_ms > 0
 
@@ -263,17 +263,19 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
 
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
-    small, large = precision.predict_times(5e8, 4e8, 20e9), precision.predict_times(15e8, 13e8, 20e9)
+    small, large = (
+        precision.predict_suggestion_times(5e8, 4e8, 20e9),
+        precision.predict_suggestion_times(15e8, 13e8, 20e9),
+    )
     assert 0 < small.next_key_s < small.new_line_s < small.new_place_s < large.new_place_s
-    assert precision.predict_times(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
+    assert precision.predict_suggestion_times(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
 
 
 def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     family = loaded()
-    for _ in range(40):
-        greedy(family, family.fim_prompt("x = 1\n" * 80, "\n"), 3)
-        family.prefixes = prompt_cache(family.network)
+    for index in range(40):
+        greedy(family, family.fim_prompt(f"x = {index}\n" * 80, "\n"), 3)
     while family.run_idle_task():
         pass
     saved = precision.measured_passes(family.name)

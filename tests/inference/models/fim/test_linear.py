@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference.models.llama import linear
-from inference.models.llama.linear import Int8DynamicLinear, Int8Weight, Int8WeightOnlyLinear, packed_rows
+from inference.models.llama.linear import Int8DynamicLinear, Int8Weight, Int8WeightOnlyLinear, quantise_rows
 
 WIDE, HIGH = 896, 1152
 
@@ -14,7 +14,7 @@ WIDE, HIGH = 896, 1152
 @pytest.fixture(scope="module")
 def packed() -> Int8Weight:
     torch.manual_seed(0)
-    return Int8Weight(*packed_rows(torch.randn(HIGH, WIDE) * torch.rand(HIGH, 1)))
+    return Int8Weight(*quantise_rows(torch.randn(HIGH, WIDE) * torch.rand(HIGH, 1)))
 
 
 def rows_of(count: int) -> torch.Tensor:
@@ -52,7 +52,7 @@ def test_a_row_has_the_same_products_alone_and_among_others(
 def test_products_of_the_largest_values_do_not_overflow() -> None:
     if not linear.has_dynamic():
         pytest.skip("this processor has no such products")
-    packed = Int8Weight(*packed_rows(torch.ones(HIGH, WIDE)))
+    packed = Int8Weight(*quantise_rows(torch.ones(HIGH, WIDE)))
     for rows in (torch.ones(1, WIDE), -torch.ones(70, WIDE)):
         assert error(Int8DynamicLinear(packed)(rows), packed, rows) < 1e-6
 

@@ -29,10 +29,10 @@ def test_it_fills(packed: Engine, task: str) -> None:
 
 def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
     texts = [f"{task} {number}" for number in range(3) for task in TASKS]
-    ids = [on_mlx.loaded.family.tokenizer.encode(text).ids for text in texts]
+    ids = [on_mlx.loaded.adapter.tokenizer.encode(text).ids for text in texts]
     sums = []
     for engine in (packed, on_mlx):
-        context = engine.loaded.family.open_prefix([2])
+        context = engine.loaded.adapter.open_prefix([2])
         for _ in context.prefill():
             pass
         sums.append([float(each.mean()) for each in context.log_probabilities(ids)])

@@ -27,16 +27,16 @@ def network(random_folder: Path) -> MlxNetwork:
 
 def test_it_predicts_what_transformers_predicts(released: Engine) -> None:
     """What the tests above compare with itself is right, too: canvases behind a prefix, one with rows that are none."""
-    found = registry.load_model(released.loaded.family.name, device="mlx", dtype="float32")
+    found = registry.load_model(released.loaded.adapter.name, device="mlx", dtype="float32")
     canvas, rows, valid = torch.arange(10, 30).view(2, 10), torch.arange(17), torch.ones(2, 10, dtype=torch.bool)
     valid[1, 7:] = False
     predicted = []
-    for family in (found, released.loaded.family):
+    for family in (found, released.loaded.adapter):
         context = family.open_prefix(range(6, 60))
         for _ in context.prefill():
             pass
         first = context.predict(canvas, rows, valid=valid)
-        fed = context.feedback(first, first.softmax(-1))
+        fed = context.self_conditioning(first, first.softmax(-1))
         predicted.append((first, context.predict(canvas, rows, valid=valid, feedback=fed)))
         context.close()
     torch.testing.assert_close(predicted[0], predicted[1], rtol=1e-3, atol=1e-3)

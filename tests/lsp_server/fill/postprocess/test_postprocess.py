@@ -75,7 +75,7 @@ def test_a_fill_with_a_doubt_fits_like_any_other(language: str, text: str, fill:
 
 def test_no_part_of_a_fill_replaces_text() -> None:
     fitter = postprocess.FillPostprocessor(Source.parse("python", "x = old(value)\n"))
-    hole = holes.Span(4, 14, HoleKind.LINE, single_line=True)
+    hole = holes.HoleSpan(4, 14, HoleKind.LINE, single_line=True)
     assert fitter.fit(hole, "compute(value)", len("compute(")) is None
     assert fitter.fit(hole, "compute(value)") == "compute(value)"
 
@@ -102,7 +102,7 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
 )
 def test_a_fill_adds_no_quotes_alone_to_quotes(language_id: str, before: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, before)
-    span = holes.Span(len(before), len(before), HoleKind.LINE, single_line=True)
+    span = holes.HoleSpan(len(before), len(before), HoleKind.LINE, single_line=True)
     assert postprocess.FillPostprocessor(source).fit(span, fill) == shown
 
 
@@ -221,7 +221,7 @@ def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
 def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
-    span = holes.Span(start, end, HoleKind.BLOCK)
+    span = holes.HoleSpan(start, end, HoleKind.BLOCK)
     assert postprocess.FillPostprocessor(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
 
 
