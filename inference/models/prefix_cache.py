@@ -79,22 +79,22 @@ class PrefixCache(Generic[_Entry]):
         self.ahead_tokens = 0
         self.ahead_hits = 0
         """How often a request used these."""
-        self._slots: list[_Slot[_Entry]] = []
+        self.slots: list[_Slot[_Entry]] = []
         """The least recently used first."""
 
     def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
         """How many of the first `ids` an entry has; `exact`: as reading them would give."""
-        return max((_common(slot.entry, ids, exact) for slot in self._slots), default=0)
+        return max((_common(slot.entry, ids, exact) for slot in self.slots), default=0)
 
     @property
     def latest(self) -> list[_Entry]:
         """The entries of requests, the most recently used first."""
-        return [slot.entry for slot in reversed(self._slots) if not slot.is_ahead]
+        return [slot.entry for slot in reversed(self.slots) if not slot.is_ahead]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
         """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
         count, prefix = len(ids), list(ids)
-        entries = (slot.entry.ids for slot in reversed(self._slots))
+        entries = (slot.entry.ids for slot in reversed(self.slots))
         return next((entry[count:] for entry in entries if entry[:count] == prefix), [])
 
     def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
@@ -104,7 +104,7 @@ class PrefixCache(Generic[_Entry]):
         would cut them.
         """
         best = max(
-            self._slots,
+            self.slots,
             key=lambda slot: (_common(slot.entry, ids, ahead), slot.entry.kept_from is None, slot.is_ahead == ahead),
             default=None,
         )
@@ -115,33 +115,33 @@ class PrefixCache(Generic[_Entry]):
             self.ahead_hits += 1
         if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
             slot = best
-            self._slots.remove(slot)
+            self.slots.remove(slot)
             slot.entry.truncate(common)
         else:
             slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
-            latest_ahead = next((other for other in reversed(self._slots) if other.is_ahead), None)
+            latest_ahead = next((other for other in reversed(self.slots) if other.is_ahead), None)
             if ahead:
-                self._slots = [other for other in self._slots if not other.is_ahead or other is latest_ahead]
-        self._slots.append(slot)
+                self.slots = [other for other in self.slots if not other.is_ahead or other is latest_ahead]
+        self.slots.append(slot)
         prefix = CachedPrefix(slot.entry, common)
         slot.readers.append(prefix)
         return prefix
 
     def release(self, prefix: CachedPrefix[_Entry]) -> None:
         """Ends a hold. What the reader took from the entry must not be used any more. May be called twice."""
-        for slot in self._slots:
+        for slot in self.slots:
             if prefix in slot.readers:
                 slot.readers.remove(prefix)
         self._evict()
 
     def size_bytes(self) -> int:
-        return sum(slot.entry.size_bytes() for slot in self._slots)
+        return sum(slot.entry.size_bytes() for slot in self.slots)
 
     def _evict(self) -> None:
         """Drops the least recently used entries until those that stay are within the limits."""
-        idle = [slot for slot in self._slots if not slot.readers and not slot.is_ahead]
+        idle = [slot for slot in self.slots if not slot.readers and not slot.is_ahead]
         while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
-            self._slots.remove(idle.pop(0))
+            self.slots.remove(idle.pop(0))
 
 
 def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:

@@ -57,7 +57,7 @@ def causal_logits(network: DiffusionGemmaNetwork, ids: Sequence[int]) -> torch.T
 
 def check_nothing_is_open(engine: Engine) -> None:
     """Once no request runs nobody reads a prefix."""
-    assert not any(slot.readers for slot in gemma(engine).prefixes._slots)
+    assert not any(slot.readers for slot in gemma(engine).prefixes.slots)
 
 
 def save_with_broken_encoder(folder: Path) -> None:

@@ -119,7 +119,7 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="replay-", dir="/tmp") as folder:
         runtime = Path(folder) / "run"
         variables = {"INFILL_LS_STATE_DIR": f"{folder}/state", "HF_HOME": f"{folder}/models"}
-        variables["XDG_CONFIG_HOME"] = f"{folder}/config"
+        variables |= {"XDG_CONFIG_HOME": f"{folder}/config", "INFILL_LS_KEEP_SUFFIX": "0"}
         environment = {**variables, **workers.environment(runtime)}
         infill_ls = [str(checkout / ".venv/bin/python"), "-P", "-m", "lsp_server.cli"]
         where = await asyncio.create_subprocess_exec(

@@ -1,7 +1,5 @@
 """A suffix whose rows are kept when lines come or go before it: which tokens are read, and what becomes of the rows."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -14,11 +12,19 @@ SUFFIX = "".join(f"\n\ndef number_{index}(value):\n    return value + {index}\n"
 
 
 @pytest.fixture
-def family(monkeypatch: pytest.MonkeyPatch) -> Iterator[LlamaFimAdapter]:
+def family(monkeypatch: pytest.MonkeyPatch) -> LlamaFimAdapter:
+    """A model that has read one prompt."""
     monkeypatch.setenv(KEEP_SUFFIX_VARIABLE, "1")
     family = loaded()
     read(family, PREFIX, SUFFIX)
-    yield family
+    return family
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> LlamaFimAdapter:
+    """One that keeps no suffix."""
+    monkeypatch.setenv(KEEP_SUFFIX_VARIABLE, "0")
+    return loaded()
 
 
 def read(family: LlamaFimAdapter, prefix: str, suffix: str) -> tuple[int, torch.Tensor]:
@@ -46,13 +52,12 @@ def test_only_new_text_and_the_start_of_the_suffix_are_read(family: LlamaFimAdap
     assert count < new + 40 < len(family.fim_prompt("", SUFFIX)) / 2
 
 
-def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter) -> None:
+def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, fresh: LlamaFimAdapter) -> None:
     """In the first layer they do not depend on the text before."""
     read(family, PREFIX + lines(2), SUFFIX)
-    kept, fresh = family.prefixes.latest[0], loaded()
+    kept = family.prefixes.latest[0]
     assert kept.kept_from is not None
     assert kept.drift_lines == 2
-    fresh._suffixes = None
     read(fresh, PREFIX + lines(2), SUFFIX)
     exact = fresh.prefixes.latest[0]
     assert exact.ids == kept.ids
@@ -86,14 +91,12 @@ def test_a_short_suffix_is_read_and_so_is_each_if_the_user_wants(
     assert count > len(family.fim_prompt("", suffix)) - 4
 
 
-def test_it_is_read_afresh_when_idle(family: LlamaFimAdapter) -> None:
+def test_it_is_read_afresh_when_idle(family: LlamaFimAdapter, fresh: LlamaFimAdapter) -> None:
     longer = PREFIX + lines(1)
     read(family, longer, SUFFIX)
     assert family.prefills_next
     while family.run_idle_task():
         pass
-    fresh = loaded()
-    fresh._suffixes = None
     count, logits = read(family, longer, SUFFIX)
     assert count == 1
     torch.testing.assert_close(logits, read(fresh, longer, SUFFIX)[1])
