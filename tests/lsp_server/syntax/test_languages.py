@@ -14,7 +14,7 @@ from lsp_server.syntax.languages import TABLES, LanguageTable, name_comment, res
 from lsp_server.syntax.parsing import parse
 
 FIXTURES = Path(__file__).parents[1] / "holes" / "fixtures"
-REGEXES = ("quoted", "opening", "empty", "fillers", "body_fillers", "empty_on_purpose", "abstract")
+REGEXES = ("string_pattern", "opening", "empty", "fillers", "body_fillers", "empty_on_purpose", "abstract")
 BY_ID = [pytest.param(table, id=table.ids[0]) for table in TABLES]
 
 
