@@ -156,14 +156,12 @@ any_request = st.builds(
 def test_any_request_ends_and_keeps_what_is_given(
     request: pytest.FixtureRequest, model: str, asked: InfillRequest, is_late: bool, typed: list[str]
 ) -> None:
+    """Or is refused, as one that contradicts itself or is too large for a canvas."""
     engine: Engine = request.getfixturevalue(model)
     given_holes = [segment for segment in asked.segments if isinstance(segment, Hole)]
-    try:
-        work = engine.infill(asked, deadline=Deadline(0) if is_late else None)
-    except RequestError:
-        return
     amended = False
-    with closing(work):
+    with suppress(RequestError), closing(engine.infill(asked, deadline=Deadline(0) if is_late else None)) as work:
+        event = None
         for step, event in enumerate(work):
             assert step < MOST_STEPS
             if typed and step % 3 == 2:
@@ -177,7 +175,7 @@ def test_any_request_ends_and_keeps_what_is_given(
                         assert hole.strength or text == hole.text
                         is_line = hole.single_line and hole.strength == 1.0
                         assert not is_line or not {"\n", "\r"} & set(text.removeprefix(hole.starts_with))
-    assert isinstance(event, Done)
+        assert isinstance(event, Done)
 
 
 def test_a_start_beyond_the_room_is_kept(embedded: Engine, middle: Engine) -> None:
