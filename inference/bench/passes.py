@@ -101,7 +101,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _predicted(model: str, device: torch.device) -> dict[str, float]:
-    """What `infill-ls models` predicts, in seconds a line; nothing for a model it does not list or on a GPU."""
+    """What a line of a model that has not run here should take, in seconds; nothing if it is unlisted or on a GPU."""
     entry = catalogue.find_entry(model)
     if entry is None or device.type != "cpu":
         return {}

@@ -72,10 +72,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Typist:
-    """Types in one function after the other, each time on a new line."""
+    """Types in one function after the other, below a line of a file of so many, each time on a new line."""
 
     def __init__(self, editor: ScriptedEditor, line: int, lines: int) -> None:
-        """It types below `line`, counted from 0, in a file of that many lines."""
         self._editor = editor
         self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION - 1  # no line is inserted yet
         self._lines = lines

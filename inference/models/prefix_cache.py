@@ -83,13 +83,13 @@ class PrefixCache(Generic[_Entry]):
         """The least recently used first."""
 
     def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
-        """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+        """How many of the first `ids` an entry has; `exact`: counts only rows that reading would give."""
         return max((_common(slot.entry, ids, exact) for slot in self.slots), default=0)
 
     @property
-    def latest(self) -> list[_Entry]:
-        """The entries of requests, the most recently used first."""
-        return [slot.entry for slot in reversed(self.slots) if not slot.is_ahead]
+    def entries(self) -> list[_Entry]:
+        """All of them, the most recently used first."""
+        return [slot.entry for slot in reversed(self.slots)]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
         """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
@@ -176,15 +176,10 @@ class PrefillingAdapter(ModelAdapter):
 
     @property
     def prefills_next(self) -> bool:
-        return bool(self._unread())
-
-    def _unread(self) -> list[list[int]]:
-        """What to read ahead; then what was written last, if part of it was kept from another place."""
-        kept = [entry.ids[:] for entry in self.prefixes.latest[:1] if entry.kept_from is not None]
-        return [ids for ids in (*self._ahead, *kept) if self.prefixes.cached_tokens(ids, exact=True) < len(ids)]
+        return any(self.prefixes.cached_tokens(ids, exact=True) < len(ids) for ids in self._ahead)
 
     def run_idle_task(self) -> bool:
-        unread = self._unread()
+        unread = [ids for ids in self._ahead if self.prefixes.cached_tokens(ids, exact=True) < len(ids)]
         self._ahead = ()  # if it fails, it is not tried again
         if unread:
             chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + self.ahead_piece_tokens]

@@ -24,7 +24,7 @@ _PROCESSOR_PARAMETERS = 2e9
 _SMALL_PARAMETERS = 1e9
 _NEW_LINE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long on a new line, and after the next key: a model that takes longer is slow."""
-_STEADY = 1.25
+_HYSTERESIS = 1.25
 """What `auto` chose last may take this many times as long: measurements are noisy, and a change of models is slow."""
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
@@ -61,8 +61,7 @@ class Machine:
     mlx: bool = False
     predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
     """Predicts how long a processor takes."""
-    auto: str = ""
-    """What `auto` chose here last."""
+    last_auto_choice: str = ""
 
     @property
     def usable_bytes(self) -> float:
@@ -101,13 +100,13 @@ def examine_machine(device: str | None) -> Machine:
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
         partial(_predict, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,
-        machine_cache.read("auto", str).get("fill", ""),
+        machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
 
 def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here."""
-    if passes := precision.measured_passes(entry.name):
+    if passes := precision.measured_passes(precision.speed_name(entry.name)):
         return precision.SuggestionTimes.from_passes(passes)
     return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
 
@@ -135,7 +134,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         if time.rewrite_s > _REWRITE_S:
             return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
         return MachineFit(Verdict.RUNS, dtype, needs, words)
-    slack = _STEADY if entry.name == machine.auto else 1.0
+    slack = _HYSTERESIS if entry.name == machine.last_auto_choice else 1.0
     fast = time is not None and time.new_line_s <= _NEW_LINE_S * slack and time.next_key_s <= _NEXT_KEY_S * slack
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
@@ -199,8 +198,8 @@ def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoCh
         entry for entry in catalogue.ENTRIES if entry.repo and not entry.edit_kind and model_store.is_pulled(entry)
     ]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pulled_model_problem(entry))]
-    choice = choose_fill_model(pulled, examine_machine(device))
-    machine_cache.save("auto", {"fill": choice.model})
+    choice = choose_fill_model(pulled, machine := examine_machine(device))
+    machine_cache.save("auto", machine_cache.read("auto", str) | {machine.device: choice.model})
     return choice._replace(why="; ".join([*([choice.why] if pulled or not troubles else []), *troubles]))
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
-from inference.models import fim_tokens, tokenizer_files
+from inference.models import catalogue, fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
 from inference.models.fim.context import PromptHandle
@@ -28,7 +28,7 @@ _CACHE_PROMPTS, _CACHE_BYTES = 8, 32 << 20
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _SAVED_PASSES = 100
-"""After so many, their times are saved for later predictions."""
+"""Save the times after this many passes, for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
 _NO_FILLS = (
@@ -67,11 +67,14 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._suffixes: SuffixKeeper | None = None
-        if tokens and tokens.suffix in special and not tokens.is_suffix_first:
-            suffix_id = special[tokens.suffix]
-            self._suffixes = SuffixKeeper(self.prefixes, suffix_id, lambda ids: tokenizer.decode(ids).count("\n"))
+        if tokens and {tokens.suffix, tokens.middle} <= special.keys() and not tokens.is_suffix_first:
+            ids_around = special[tokens.suffix], special[tokens.middle]
+            self._suffixes = SuffixKeeper(self.prefixes, *ids_around, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self.token_ms = self.prompt_token_ms = 0.0
+        entry = catalogue.find_entry(checkpoint.name) if network.on_cpu else None
+        is_usual = entry is not None and [dtype] == precision.candidate_formats(network.device, None)[:1]
+        self._speed_name = precision.speed_name(entry.name) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
@@ -95,8 +98,8 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
 
     def run_idle_task(self) -> bool:
         is_busy = super().run_idle_task()
-        if not is_busy and self._unsaved_passes >= _SAVED_PASSES and self.token_ms and self.prompt_token_ms:
-            precision.save_passes(self.name, precision.PassTimes(self.token_ms, self.prompt_token_ms))
+        if not is_busy and self._speed_name and self._unsaved_passes >= _SAVED_PASSES:
+            precision.save_passes(self._speed_name, precision.PassTimes(self.token_ms, self.prompt_token_ms))
             self._unsaved_passes = 0
         return is_busy
 

@@ -44,7 +44,7 @@ class PromptHandle(FimPrefixHandle):
         self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids if ahead else ids[:-1], ahead=ahead)
         self._cached.entry.reserve(len(ids))
         self.reused_tokens = self._cached.length
-        unread = len(self._ids) - 1 - (self._kept.end if self._kept else self.reused_tokens)
+        unread = len(self._ids) - 1 - (self._kept.start + self._kept.count if self._kept else self.reused_tokens)
         self._prefill_end = len(ids) if ahead else len(ids) - 1 - min(unread, (unread - 1) % CHUNK_TOKENS + 1)
         self.reused_tokens += self._kept.count if self._kept else 0
         self._is_continued = False
@@ -60,7 +60,7 @@ class PromptHandle(FimPrefixHandle):
             chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
             if kept and rows is not None and len(cache.ids) == kept.start:
-                cache.append_kept(self._ids[kept.start : kept.end], rows, kept.drift_lines)
+                cache.append_kept(self._ids[kept.start : kept.start + kept.count], rows, kept.drift_lines)
                 kept = self._kept = self._kept_rows = None
             yield end - len(cache.ids) - (kept.count if kept else 0)
 
@@ -100,7 +100,7 @@ class PromptHandle(FimPrefixHandle):
     def close(self) -> None:
         if self._cached is not None:
             self._cache.release(self._cached)
-        self._cached = None
+        self._cached = self._kept = self._kept_rows = None
 
     @property
     def _open(self) -> KvCache:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from inference.models.family import common_start
+from inference.models.family import common_ends, common_start
 from inference.models.llama.network import KvCache, LlamaNetwork
 from inference.models.prefix_cache import PrefixCache
 
@@ -19,10 +19,8 @@ KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
 """The environment variable that has every suffix read if it is 0: then no text depends on what was asked before."""
 _MAX_DRIFT_LINES = 8
 """Rows that would have moved further since they were read are read again."""
-_READ_TOKENS = 32
-"""The suffix's first tokens, which are read."""
-_MIN_TOKENS = 64
-"""Fewer are read again."""
+_READ_TOKENS, _MIN_TOKENS = 32, 64
+"""The suffix's first tokens are read, and so are the others if there are fewer than these."""
 _ANCHOR_TOKENS = 8
 """So many must be the same for an old suffix to be found in the new one."""
 
@@ -40,10 +38,6 @@ class KeptSuffix:
     count: int
     drift_lines: int
 
-    @property
-    def end(self) -> int:
-        return self.start + self.count
-
     def rows(self, network: LlamaNetwork) -> Tensor:
         """A copy with the keys of the new positions, (L, 2, 1, G, n, D)."""
         rows = self.entry.keys_values[..., self.old_start : self.old_start + self.count, :].clone()
@@ -55,43 +49,44 @@ class SuffixKeeper:
     """Finds a prompt's suffix among the entries of a prefix cache."""
 
     def __init__(
-        self, cache: PrefixCache[KvCache], suffix_id: int, count_lines: Callable[[Sequence[int]], int]
+        self, cache: PrefixCache[KvCache], suffix_id: int, end_id: int, count_lines: Callable[[Sequence[int]], int]
     ) -> None:
-        """`suffix_id` is the token before each suffix. Only for prompts in which the prefix comes first."""
+        """These tokens are before and after each suffix. Only for prompts in which the prefix comes first."""
         self.cache = cache
         self.is_on = os.environ.get(KEEP_SUFFIX_VARIABLE) != "0"
         self._suffix_id = suffix_id
+        self._end_id = end_id
         self._count_lines = count_lines
 
     def find(self, ids: Sequence[int]) -> KeptSuffix | None:
-        """What to keep for the suffix of the prompt `ids`, from the latest entry that has it; None if none has, or if
-        all before it is cached.
+        """What to keep for the suffix of the prompt `ids`, from the latest entry that has it; None if no entry has it,
+        or if the prompt is cached up to there.
         """
         if not self.is_on or self._suffix_id not in ids:
             return None
         start = ids.index(self._suffix_id) + 1 + _READ_TOKENS
-        new = list(ids[start:])
+        new = list(ids[start : ids.index(self._end_id) if self._end_id in ids else None])
         if len(new) < _MIN_TOKENS or self.cache.cached_tokens(ids) >= start:
             return None
-        for entry in self.cache.latest:
+        for entry in self.cache.entries:
             old_start, count = self._longest_common(entry.ids, new)
-            if count >= _MIN_TOKENS and (drift_lines := self._drift_lines(entry, old_start, ids)) <= _MAX_DRIFT_LINES:
-                return KeptSuffix(entry, old_start, start, count, drift_lines)
+            if count >= _MIN_TOKENS:
+                drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
+                if entry.kept_from is not None and entry.kept_from < old_start + count:
+                    drift_lines += entry.drift_lines
+                if drift_lines <= _MAX_DRIFT_LINES:
+                    return KeptSuffix(entry, old_start, start, count, drift_lines)
         return None
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
         """Where in an old suffix the longest stretch begins that `new` begins with, and its length."""
-        if self._suffix_id not in old:
-            return 0, 0
-        first = old.index(self._suffix_id) + 1
+        first = old.index(self._suffix_id) + 1 if self._suffix_id in old else len(old)
         anchor = new[:_ANCHOR_TOKENS]
         starts = (start for start in range(first, len(old)) if old[start : start + _ANCHOR_TOKENS] == anchor)
         stretches = ((start, common_start(old[start:], new)) for start in starts)
         return max(stretches, key=lambda stretch: stretch[1], default=(0, 0))
 
-    def _drift_lines(self, entry: KvCache, old_start: int, ids: Sequence[int]) -> int:
-        """How many lines the rows from `old_start` on have moved if they now belong to the prompt `ids`."""
-        old, new = (prompt[: prompt.index(self._suffix_id)] for prompt in (entry.ids, ids))
-        common = common_start(old, new)
-        lines = max(self._count_lines(old[common:]), self._count_lines(new[common:]))
-        return lines + (entry.drift_lines if entry.kept_from is not None and entry.kept_from <= old_start else 0)
+    def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:
+        """How many lines rows move if `new` takes the place of `old` before them: at least 1."""
+        lead, tail = common_ends(old, new)
+        return max(1, *(self._count_lines(before[lead : len(before) - tail]) for before in (old, new)))

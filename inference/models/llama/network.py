@@ -62,6 +62,7 @@ class KvCache:
         both[1, :, :, begin:end] = values.transpose(1, 2)
         return both[0, :, :, :end], both[1, :, :, :end]
 
+    @torch.inference_mode()
     def append_kept(self, ids: Sequence[int], rows: Tensor, drift_lines: int) -> None:
         """Appends tokens with their rows (L, 2, 1, G, n, D), which were moved here."""
         self.reserve(len(self.ids) + len(ids))

@@ -113,14 +113,22 @@ class SuggestionTimes:
         return cls(place_s, line_s, key_s, edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
-def measured_passes(model: str) -> PassTimes | None:
-    """What a model's passes took when it last ran on this machine; None if it has not."""
-    return machine_cache.read("passes", PassTimes).get(f"{model}, {torch.get_num_threads()} threads")
+def speed_name(model: str) -> str:
+    """What the times of a model are saved by: they hold for these threads."""
+    return f"{model}, {torch.get_num_threads()} threads"
 
 
-def save_passes(model: str, times: PassTimes) -> None:
-    saved = machine_cache.read("passes", PassTimes)
-    machine_cache.save("passes", saved | {f"{model}, {torch.get_num_threads()} threads": times})
+def measured_passes(name: str) -> PassTimes | None:
+    """The least that a model's passes took on this machine, by its `speed_name`; None if it has not run."""
+    return machine_cache.read("passes", PassTimes).get(name)
+
+
+def save_passes(name: str, times: PassTimes) -> None:
+    """Saves the times where they are less than before, since other programs may run now; nothing without both."""
+    before = measured_passes(name) or times
+    least = PassTimes(min(before.pass_ms, times.pass_ms), min(before.prompt_token_ms, times.prompt_token_ms))
+    if least.pass_ms and least.prompt_token_ms:
+        machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: least})
 
 
 def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> SuggestionTimes:

@@ -136,9 +136,9 @@ def test_auto_does_not_change_its_mind_for_noise() -> None:
     small, large = (entry.name for entry in pulled)
     slightly_slow = machine("cpu", 16, predict_times=at(0.044))
     assert choose_fill_model(pulled, slightly_slow).model == small
-    assert choose_fill_model(pulled, replace(slightly_slow, auto=small)).model == small
-    assert choose_fill_model(pulled, replace(slightly_slow, auto=large)).model == large
-    assert choose_fill_model(pulled, replace(OLD, auto=large)).model == small
+    assert choose_fill_model(pulled, replace(slightly_slow, last_auto_choice=small)).model == small
+    assert choose_fill_model(pulled, replace(slightly_slow, last_auto_choice=large)).model == large
+    assert choose_fill_model(pulled, replace(OLD, last_auto_choice=large)).model == small
 
 
 EDITS = [entry for entry in ENTRIES if entry.edit_kind]

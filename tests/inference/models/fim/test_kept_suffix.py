@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from inference.engine.engine import Engine
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim.kept_suffix import KEEP_SUFFIX_VARIABLE
+from tests.inference.engine.filling import fill, line
 from tests.inference.models.fim.checkpoints import loaded
 
 PREFIX = "def add(first, second):\n    total = first\n"
@@ -55,11 +57,11 @@ def test_only_new_text_and_the_start_of_the_suffix_are_read(family: LlamaFimAdap
 def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, fresh: LlamaFimAdapter) -> None:
     """In the first layer they do not depend on the text before."""
     read(family, PREFIX + lines(2), SUFFIX)
-    kept = family.prefixes.latest[0]
+    kept = family.prefixes.entries[0]
     assert kept.kept_from is not None
     assert kept.drift_lines == 2
     read(fresh, PREFIX + lines(2), SUFFIX)
-    exact = fresh.prefixes.latest[0]
+    exact = fresh.prefixes.entries[0]
     assert exact.ids == kept.ids
     length = len(kept.ids)
     torch.testing.assert_close(
@@ -91,13 +93,31 @@ def test_a_short_suffix_is_read_and_so_is_each_if_the_user_wants(
     assert count > len(family.fim_prompt("", suffix)) - 4
 
 
-def test_it_is_read_afresh_when_idle(family: LlamaFimAdapter, fresh: LlamaFimAdapter) -> None:
-    longer = PREFIX + lines(1)
-    read(family, longer, SUFFIX)
-    assert family.prefills_next
-    while family.run_idle_task():
-        pass
-    count, logits = read(family, longer, SUFFIX)
-    assert count == 1
-    torch.testing.assert_close(logits, read(fresh, longer, SUFFIX)[1])
-    assert not family.prefills_next
+def test_many_lines_are_typed(family: LlamaFimAdapter) -> None:
+    """Also once the text outgrows the memory of its entry."""
+    engine, before = Engine(family), PREFIX
+    for index in range(60):
+        before += f"    total += {index}\n    value_{index} = "
+        stats = fill(engine, before, line(), f"\n{SUFFIX}", quick=True).done.stats
+        before += "1\n"
+        assert stats.reused_tokens > 0 or index == 0
+    assert family.prefixes.cached_tokens(family.fim_prompt(before, "")) > 500
+
+
+def test_moving_up_and_deleting_below_count_as_moved_lines(family: LlamaFimAdapter) -> None:
+    read(family, PREFIX + lines(6), SUFFIX)
+    del family.prefixes.slots[:-1]
+    read(family, PREFIX + lines(1), SUFFIX)
+    assert family.prefixes.entries[0].kept_from is None, "six lines down and five up are too many"
+    family.prefixes.slots.clear()
+    read(family, PREFIX, SUFFIX)
+    whole = len(family.fim_prompt("", drop_lines(SUFFIX, 12)))
+    assert read(family, PREFIX, drop_lines(SUFFIX, 12))[0] > whole - 20, "twelve lines are gone"
+
+
+def test_what_comes_behind_the_suffix_is_read(family: LlamaFimAdapter) -> None:
+    ids = family.fim_prompt(PREFIX + lines(1), SUFFIX)
+    context = family.open_prefix([*ids, 7, 8, 9])
+    list(context.prefill())
+    assert context.reused_tokens < ids.index(family.tokenizer.token_to_id("<|fim_middle|>"))
+    context.close()
