@@ -1,8 +1,4 @@
-"""The benchmarks of speed and of next edits, each run once on something small; each has a row in the README, and help.
-
-One plays an editor, with a real server, and its worker or one that answers at once. The released shape is a small one
-here; in its dry run the real worker fills in 4 bits.
-"""
+"""The benchmarks of speed and next edits, each run once on something small; each has a row in the README, and help."""
 
 import argparse
 import asyncio
