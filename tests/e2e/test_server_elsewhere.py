@@ -48,15 +48,6 @@ def opened(client: RawClient, project: Path, text: str, name: str = "main.py") -
     return User(client, text, uri=(project / name).as_uri())
 
 
-def asking(server: CanvasServer) -> dict[str, Any]:
-    return {
-        "model": server.url,
-        "server": {"tokenizer": str(TWIN)},
-        "deadlineMs": {"automatic": 60_000, "invoked": 60_000},
-        "idleSeconds": 30,
-    }
-
-
 def fills(server: CanvasServer) -> list[dict[str, Any]]:
     """What it was asked, but for what found out how wide its canvas is."""
     return [body for body in server.asked if len(body["prompt"]) > 1]
@@ -74,7 +65,9 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
         server.token = TOKEN
         variables = {"INFILL_LS_SERVER_TOKEN": TOKEN}
         stderr = tmp_path / "stderr"
-        async with edited(project, asking(server), stderr, **variables) as client:
+        options = {"model": server.url, "server": {"tokenizer": str(TWIN)}, "idleSeconds": 30}
+        options["deadlineMs"] = {"automatic": 60_000, "invoked": 60_000}
+        async with edited(project, options, stderr, **variables) as client:
             for name in (".env", "credentials.json", "linked.py"):
                 secret = opened(client, project, (project / name).read_text().replace("\n", "‸\n"), name)
                 assert await secret.complete() == []

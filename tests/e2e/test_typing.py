@@ -11,7 +11,7 @@ from lsp_server.inline.service import GRACE_S
 from tests import reference
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
-from tests.e2e.user import Item, User
+from tests.e2e.user import User
 from tests.workers import ATTEMPTS
 
 CANCELLED = -32800
@@ -110,17 +110,10 @@ async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient)
     assert await user.offered()
 
 
-async def offered(user: User) -> list[Item]:
-    for _ in range(ATTEMPTS):
-        if items := await user.complete():
-            return items
-    raise AssertionError(f"nothing offered in {ATTEMPTS} attempts")
-
-
 @pytest.mark.parametrize("typed", ["return ", "", "ret"])
 async def test_the_rest_of_a_line_or_body_is_offered(client: RawClient, typed: str) -> None:
     user = User(client, f"def add(a, b):\n    {typed}‸\n\n\nprint(add(1, 2))\n")
-    for item in await offered(user):
+    for item in (await user.offered(invoked=True), *await user.complete()):
         user.rest(item)
         fill = item["insertText"]
         assert fill.strip()
@@ -141,7 +134,7 @@ async def test_positions_are_right_in_every_encoding(start: Start, encoding: str
     client = await start(capabilities=capable(general__positionEncodings=[encoding]))
     assert client.encoding == encoding
     user = User(client, "s = '𝔘ñ😀'; label = pri‸\nprint(s)\n")
-    for item in await offered(user):
+    for item in (await user.offered(invoked=True), *await user.complete()):
         assert user.rest(item) == item["insertText"].removeprefix("pri")
         assert user.span(item)[0] == user.cursor - 3
 

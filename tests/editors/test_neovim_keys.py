@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -206,12 +205,7 @@ def typed(neovim: Neovim, number: int) -> list[Seen]:
         else:
             neovim.type(step.keys)
     neovim.lua("vim.wait(100)")
-    seen = [_seen(each) for each in neovim.lua("return seen")]
+    seen = [Seen(**{**each, "offer": tuple(each.get("offer") or ()) or None}) for each in neovim.lua("return seen")]
     neovim.type("<Esc>")
     until(lambda: neovim.rpc.api.get_mode()["mode"] == "n", "insert mode is left")
     return seen
-
-
-def _seen(entry: dict[str, Any]) -> Seen:
-    offer = entry.get("offer")
-    return Seen(**{**entry, "offer": tuple(offer) if offer else None})

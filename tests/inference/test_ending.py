@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from inference.ending import Ending, first_doubt, merge_typed_piece
-from tests.lsp_server.fixtures import Case, cases
+from tests.lsp_server.fixtures import Case, cases, with_cursor
 
-CASES = cases(Path(__file__).parent / "fixtures" / "endings.txt", "+", "=")
+FIXTURES = Path(__file__).parent / "fixtures"
 """What a model writes at the cursor, `+`, and what is kept of it, `=`."""
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", cases(FIXTURES / "endings.txt", "+", "="))
 def test_a_text_is_cut_where_it_ends(case: Case) -> None:
     ending, text, kept = Ending(*case.text.split("‸")), case.expected["+"], case.expected["="]
     assert ending.cut(text) == kept
@@ -158,11 +158,6 @@ def test_brackets_in_the_string_it_is_in_end_no_text(quotes: str | None, text: s
     assert Ending("s = f'{x} {", "} b'\n", quotes=quotes).cut_at_closer(text) == kept
 
 
-def test_lines_like_the_ones_below_may_be_part_of_a_string() -> None:
-    text = 'x = """\ny = 1\nz = 2\n"""'
-    assert Ending("", "\ny = 1\nz = 2\n").cut(text) == text
-
-
 @pytest.mark.parametrize("current", ["", "a = 1\nb = 2"])
 def test_a_rewritten_text_may_leave_its_block_as_before(current: str) -> None:
     kept = Ending("def f():\n    return ", "\n", current=current).cut("1\ny = 2")
@@ -279,59 +274,14 @@ def test_a_comment_that_names_a_file_begins_another(comment: str) -> None:
     assert ending.cut(listed) == listed
 
 
-DOUBTS = (
-    # the hole's line up to the hole, the fill with its first doubt, the rest of the line, and what is left
-    ("    ", "result = compute(va‸lues)", "", "result = compute"),
-    ("    ", "result = total‸_sum", "", "result"),
-    ("    x = ", "sum(values) / le‸n(values)", "", "sum(values)"),
-    ("    x = ", "first + ‸second", "", "first"),
-    ("    x = ", "not ‸first", "", ""),
-    ("    ", "self.‸name = 1", "", "self"),
-    ("    ", "for value in ‸values:", "", "for value"),
-    ("    ", "return value ‸# twice", "", "return value"),
-    ("    ", "return value‸\n", "", "return value\n"),
-    # strings and numbers are whole, or left out with what needs them
-    ("    ", "limit = 12‸34", "", "limit"),
-    ("    ", "limit = half(3‸.14)", "", "limit = half"),
-    ("    ", "limit = half(1e-‸3)", "", "limit = half"),
-    ("    ", 'print("Hello ‸world")', "", "print"),
-    ("    ", "print(f'Hello ‸{name}')", "", "print"),
-    ("    ", 'print("Hello world"‸, end="")', "", 'print("Hello world"'),
-    ("    ", "const x = `a ${b‸}`;", "", "const x"),
-    ("    ", '"""Return ‸the mean."""\n    return 1', "", ""),
-    ("    ", 'x = """one\ntwo ‸three"""', "", ""),
-    ("fn f<'a>(x: &", "'a str, y‸: &'a str", "", "'a str, y"),
-    # in a string or a comment, words are whole
-    ('print("Hello ', "big wor‸ld", '")', "big"),
-    ('print("Hello ', 'world", end="‸")', "", 'world", end'),
-    ("# compute the ", "mean. ‸The values", "", "mean."),
-    ("", "# ‸compute", "", ""),
-    ("", "<!-- ‸compute -->", "", ""),
-    # a bracket at the end goes unless something closes it
-    ("    x = ", "compute(‸values)", "", "compute"),
-    ("    x = ", "compute(‸values", ")", "compute("),
-    ("    x = f(", "compute(‸values)", ")", "compute"),
-    ("    x = f(", "first, ‸second", ")", "first"),
-    # of several lines, whole ones are left
-    ("    ", "total += value\n    count += 1‸\n    return total", "", "total += value\n    count += 1"),
-    ("    ", "total += value\n    count += 1\n    ret‸urn total", "", "total += value\n    count += 1"),
-    ("    ", "if total:\n        ret‸urn", "", "if total:"),
-    ("  ", "if (a) {\n    b‸();\n  }", "", "if (a)"),
-    ("  ", "first();\n  second(\n    a‸b\n  );", "", "first();"),
-    # too little to show
-    ("    ", ")‸.name", "", ""),
-    ("    ", "ab‸ = 1", "", ""),
-    ("    ", "});‸\n", ")", "});\n"),
-)
-
-
-@pytest.mark.parametrize(("prefix", "fill", "suffix", "left"), DOUBTS)
-def test_a_text_ends_before_the_first_doubt(prefix: str, fill: str, suffix: str, left: str) -> None:
-    text, offset = fill.replace("‸", ""), fill.index("‸")
-    quotes = '"' if '"' in prefix else None
-    ending = Ending(f"def f():\n{prefix}", f"{suffix}\n", quotes=quotes)
-    assert ending.cut_before_doubt(text, offset) == left
-    typed = Ending(f"def f():\n{prefix}", f"{suffix}\n", text[:offset])
+@pytest.mark.parametrize("case", cases(FIXTURES / "doubts.txt", "+", "="))
+def test_a_text_ends_before_the_first_doubt(case: Case) -> None:
+    """What the model writes has the sign of a cursor at its first doubt."""
+    before, after = case.text.split("‸")
+    text, offset = with_cursor(case.expected["+"])
+    ending = Ending(before, after, quotes='"' if '"' in before else None)
+    assert ending.cut_before_doubt(text, offset) == case.expected["="]
+    typed = Ending(before, after, text[:offset])
     assert typed.cut_before_doubt(text, offset) in ("", text), "what was typed is not cut"
 
 

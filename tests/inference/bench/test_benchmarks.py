@@ -1,13 +1,10 @@
-"""The benchmarks of speed and of next edits, each run once on something small; each has a row in the README, and help.
-
-One plays an editor, with a real server, and its worker or one that answers at once. The released shape is a small one
-here; in its dry run the real worker fills in 4 bits.
-"""
+"""The benchmarks of speed and next edits, each run once on something small; each has a row in the README, and help."""
 
 import argparse
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +22,7 @@ from tests.workers import PATIENCE_S
 COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
 DATA = Path(__file__).parents[2] / "data"
 SCENARIOS = DATA / "edit_models"
+RENAME = Path(__file__).parent / "fixtures" / "rename.txtar"
 
 
 def test_each_kind_of_keystroke_is_measured() -> None:
@@ -64,42 +62,14 @@ def test_recorded_rewrites_are_offered_where_wanted(model: str, measured: Measur
     assert found["score"] == found["delta_chrf"] > 0.9
 
 
-RENAME = """\
-The user renamed a function.
-language: python
-file: areas.py
-row: 1
-col: 13
--- buffer.txt --
-def area_of_box(w, h):
-    return w * h
-
-
-print(area(2, 3))
--- history --
-<|file|> areas.py
-<|old|>
-def area(w, h):
-<|new|>
-def area_of_box(w, h):
--- expected --
-def area_of_box(w, h):
-    return w * h
-
-
-print(area_of_box(2, 3))
-"""
-
-
-def test_a_scenario_that_the_rules_solve_is_worth_one(tmp_path: Path, measured: Measured) -> None:
-    (tmp_path / "rename.txtar").write_text(RENAME)
-    found = measured("scenarios", tmp_path)
+def test_a_scenario_that_the_rules_solve_is_worth_one(measured: Measured) -> None:
+    found = measured("scenarios", RENAME.parent)
     assert (found["edits"], found["silent"], found["delta_chrf"], found["score"]) == (1, 0, 1.0, 1.0)
 
 
 def test_what_is_offered_and_why_nothing_is_can_be_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With a fill model that is as small as the test."""
-    (tmp_path / "rename.txtar").write_text(RENAME)
+    shutil.copy(RENAME, tmp_path)
     (tmp_path / "word.txtar").write_text("language: python\nfile: a.py\nrow: 1\ncol: 3\n-- buffer.txt --\nabcdef\n")
     assert main(["scenarios", str(tmp_path), "--model", str(DATA / "fim"), "--verbose"]) == 0
     output, shown = capfd.readouterr()

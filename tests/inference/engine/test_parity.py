@@ -1,8 +1,4 @@
-"""The search gives the tokens of transformers' `generate`, or, with pins, of a plain loop of transformers' parts.
-
-Without pins both are compared with the search, and so with each other. Then the parts of a step, and the stop
-conditions that a checkpoint adds to the published ones.
-"""
+"""The search gives the tokens of transformers' `generate`, or, with pins, of a plain loop of transformers' parts."""
 
 from collections.abc import Sequence
 from typing import Any

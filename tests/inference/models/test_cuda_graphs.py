@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from inference.engine.engine import Engine, usual_requests
-from inference.messages import InfillRequest, Text
+from inference.messages import Text
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphCapturer, CudaGraphNetwork, Pass
@@ -159,19 +159,15 @@ def engine(tmp_path: Path, recorder: OneBuffer) -> Engine:
     return Engine(family)
 
 
-def in_place_of(request: InfillRequest, lines: int) -> InfillRequest:
-    _, hole, after = request.segments
-    before = Text("value = 1\n" * lines + "    x = ")
-    return msgspec.structs.replace(request, segments=(before, hole, after), seed=lines)
-
-
 def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorder: OneBuffer) -> None:
     engine.warm_up()
     recorded = len(recorder.recorded)
     assert recorded > len(USUAL)
     for lines in (0, 60):  # a token for each byte: longer ones are no usual prefixes
+        before = Text("value = 1\n" * lines + "    x = ")
         for request in usual_requests():
-            assert list(engine.infill(in_place_of(request, lines)))
+            segments = (before, *request.segments[1:])
+            assert list(engine.infill(msgspec.structs.replace(request, segments=segments, seed=lines)))
     assert not engine.run_idle_task(), "there was a shape that had not been recorded"
     assert len(recorder.recorded) == recorded
 

@@ -12,15 +12,6 @@ texts = hard.texts.map(well_formed)
 ENCODINGS = st.sampled_from(Encoding)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "column"), [(Encoding.UTF8, 1 + 2 + 4), (Encoding.UTF16, 1 + 1 + 2), (Encoding.UTF32, 3)]
-)
-def test_columns_are_counted_in_units_of_the_encoding(encoding: Encoding, column: int) -> None:
-    index = LineIndex("\naé😀b")
-    assert index.position(4, encoding) == (1, column)
-    assert index.offset(1, column, encoding) == 4
-
-
 @pytest.mark.parametrize("encoding", Encoding)
 def test_a_negative_position_is_the_start(encoding: Encoding) -> None:
     index = LineIndex("é\nb")

@@ -3,6 +3,8 @@
 `|` in a text is the cursor.
 """
 
+from pathlib import Path
+
 import pytest
 
 from inference.messages import ScoredEdit
@@ -10,6 +12,10 @@ from lsp_server.documents.document import Document
 from lsp_server.next_edit.cross_file import ChangedDocument, Situation
 from lsp_server.next_edit.edits import trimmed_edit
 from lsp_server.next_edit.rewrite_filter import filtered_edits
+from tests.lsp_server.fixtures import Case, cases
+
+FIXTURE = Path(__file__).parent / "fixtures" / "rewrites" / "edits_that_are_one.txt"
+"""Each with its language, `@`, and what the model makes of the text, `+`."""
 
 
 def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
@@ -45,38 +51,10 @@ def test_edits_that_are_good_alone_come_alone() -> None:
     assert found == [("-1", "0, errors.New(s)"), ("", ", nil")]
 
 
-@pytest.mark.parametrize(
-    ("language", "marked", "new"),
-    [
-        pytest.param(
-            "go",
-            "package q\n\nfunc Send(msgs []Msg) {\n\tpublish(msg.Body)|\n\tq.sent++\n}\n",
-            "package q\n\nfunc Send(msgs []Msg) {\n\tfor _, msg := range msgs {\n\t\tpublish(msg.Body)\n"
-            "\t\tq.sent++\n\t}\n}\n",
-            id="a loop around lines",
-        ),
-        pytest.param(
-            "python",
-            "def profile(user):|\n    found = fetch(user)\n    return found\n",
-            "async def profile(user):\n    found = await fetch(user)\n    return found\n",
-            id="await and async",
-        ),
-        pytest.param(
-            "javascript",
-            "const onType = (event) => {|\n  search(event);\n};\n",
-            "const onType = debounce((event) => {\n  search(event);\n}, 300);\n",
-            id="brackets around lines",
-        ),
-        pytest.param(
-            "python",
-            "def total(items):|\n    found = 0\n\n    log(items)\n    found += len(items)\n",
-            "def total(items):\n    seen = 0\n\n    log(items)\n    seen += len(items) + 0\n",
-            id="a variable with another name",
-        ),
-    ],
-)
-def test_edits_that_need_each_other_are_one(language: str, marked: str, new: str) -> None:
-    assert len(edits(language, marked, new, marked.replace("|", "") + "# removed\n")) == 1
+@pytest.mark.parametrize("case", cases(FIXTURE, "@", "+"))
+def test_edits_that_need_each_other_are_one(case: Case) -> None:
+    new = case.expected["+"]
+    assert len(edits(case.expected["@"], case.text, new, case.text.replace("|", "") + "# removed\n")) == 1
 
 
 POINT = "class Point:\n    x: int\n    z: int|\n\n    def both(self):\n        return self.x, self.y\n"

@@ -27,10 +27,6 @@ def chosen(model: str, **more: Any) -> WorkerOptions:
     return worker_options(Settings(model=model, **more))
 
 
-def test_the_same_options_lead_to_the_same_socket() -> None:
-    assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5))
-
-
 def test_other_installation_is_another_worker(tmp_path: Path) -> None:
     """Or the old code and the old checkpoint would go on answering after an upgrade."""
     for package in ("inference", "lsp_server"):
@@ -160,6 +156,7 @@ def test_spellings_of_a_url_share_one_worker() -> None:
 
 
 def test_what_means_nothing_to_a_model_makes_no_other_worker() -> None:
+    assert paths_of(WorkerOptions()) == paths_of(WorkerOptions(idle_s=5))
     assert chosen("auto", server=ServerSettings("gemma", "owner/name", plain_http=True)) == chosen("auto")
     sweep = Settings(next_edit=NextEditSettings(model="./sweep.gguf", kind="sweep", plain_http=True), device="cpu")
     assert edit_model_options(sweep) == WorkerOptions(str(Path("sweep.gguf").resolve()), "cpu", edits="sweep")

@@ -9,6 +9,7 @@ from inference.engine.fim.query import InfillQuery
 from inference.messages import Snippet
 from tests.lsp_server.fixtures import Case, cases
 
+FIXTURES = Path(__file__).parent / "fixtures"
 BODY = "    total = sum(numbers)\n    return total"
 
 
@@ -17,34 +18,10 @@ def code(answer: str) -> str:
     return answer[block.start : block.end]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ("```python\nx = 1\n```", "x = 1"),
-        ("Here you are:\n\n```\nx = 1\n```\nThat is all. It adds 1.", "x = 1"),
-        ("~~~\nx = 1\n~~~\n", "x = 1"),
-        ("```\nx = 1", "x = 1"),
-        ("\n\n    x = 1\n", "    x = 1"),
-        ("", ""),
-        ("```\n```", ""),
-        ("```\n\nx\n\n```", "\nx\n"),
-        ("```\r\nx = 1\r\n```", "x = 1"),
-        ("<think>\nIs it ```\nthis\n```?\n</think>\n\n```\nx = 1\n```", "x = 1"),
-        ("<think>\nwithout end", ""),
-        ("```md\n# a\n```python\nx\n```\nb\n```", "# a\n```python\nx\n```\nb"),
-        ("```md\n# a\n```\nx\n```\nb\n```", "# a\n```\nx\n```\nb"),
-        ("```python\nx\n```\nor else:\n```python\ny\n```", "x"),
-        ('```\nx = """\n```js\n1\n```\n"""\n```\n', 'x = """\n```js\n1\n```\n"""'),
-        ("`x = 1`", "x = 1"),
-        ("```python\nf(a)\n```\nOr, with a default:\n```\nf(a, 1)", "f(a)"),
-        ('```\nx = """\n```\n1\n```\n"""\n```\nOr:\n```\n2\n```\n', 'x = """\n```\n1\n```\n"""'),
-        ("```\n# see\n    ```\n    1\n    ```\nx = 1\n```\n", "# see\n    ```\n    1\n    ```\nx = 1"),
-        ("```\n# such as '''\nx\n```\nThat is all.", "# such as '''\nx"),
-        ("```\nprint('```')\n```", "print('```')"),
-    ],
-)
-def test_the_code_of_an_answer(answer: str, text: str) -> None:
-    assert code(answer) == text
+@pytest.mark.parametrize("case", cases(FIXTURES / "answers.txt", "+", "="))
+def test_the_code_of_an_answer(case: Case) -> None:
+    """The answer is `+`, its code `=`."""
+    assert code(case.expected["+"]) == case.expected["="]
 
 
 def test_while_an_answer_comes_nothing_is_shown_that_goes_again() -> None:
@@ -62,7 +39,7 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> InfillQuery:
     return InfillQuery(prefix, suffix, **{"single_line": False, "max_tokens": 64, **other})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("case", cases(Path(__file__).parent / "fixtures" / "around_the_hole.txt", "+", "="))
+@pytest.mark.parametrize("case", cases(FIXTURES / "around_the_hole.txt", "+", "="))
 def test_what_stands_around_the_hole_is_not_written_twice(case: Case) -> None:
     """The answer is `+`, what is left of it `=`."""
     assert chat.finished_text(case.expected["+"], question(*case.text.split("‸"))) == case.expected["="]
