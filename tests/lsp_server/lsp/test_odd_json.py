@@ -83,7 +83,7 @@ ODD_CHANGES = (
 
 
 @pytest.mark.parametrize("changes", ODD_CHANGES)
-async def test_an_odd_edit_loses_only_its_document_until_it_is_reopened(talk: ServerUnderTest, changes: bytes) -> None:
+async def test_an_odd_edit_loses_only_its_document_until_reopened(talk: ServerUnderTest, changes: bytes) -> None:
     """Our text would no longer be the editor's, and an edit made for it would land in the wrong place."""
     await open_two(talk)
     tell(talk, "textDocument/didSave", textDocument={"uri": URI}, text=5)  # does no harm

@@ -271,9 +271,7 @@ def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
     assert precision.predict_suggestion_times(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
 
 
-def test_a_model_that_ran_here_is_predicted_by_its_fastest_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     name = precision.speed_name("qwen2.5-coder-0.5b")
     assert precision.measured_passes(name) is None
