@@ -202,7 +202,8 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it. `quick`
     True: the user did not ask for it, so the engine tries less and answers sooner. `background` True: it runs only
     while the worker is otherwise idle, and ends as cancelled when another request comes. `prefill_only` True: it fills
-    nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `endpoint_client`
+    nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `reads_ahead`
+    True: so it does then with the prompt of the line below, as it will be if the user takes the text. `endpoint_client`
     names the client of an HTTP endpoint that the request comes from; the endpoint asks for all of them over one
     connection, and they go behind editors. Empty: the connection is the client.
     """
@@ -222,6 +223,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     quick: bool = False
     background: bool = False
     prefill_only: bool = False
+    reads_ahead: bool = False
     endpoint_client: str = ""
 
 

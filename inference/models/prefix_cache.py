@@ -19,6 +19,8 @@ from inference.models.family import ModelAdapter, PrefixHandle, common_start
 
 _SAME_DOCUMENT = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
+_HIT = 32
+"""What was prefilled ahead counts as used where it has so many tokens more than any other entry."""
 
 
 class CacheEntry(Protocol):
@@ -100,8 +102,7 @@ class PrefixCache(Generic[_Entry]):
     def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
         """An entry that holds the cached part of `ids` alone. The caller appends the rest, and must release it.
 
-        `ahead`: of what was prefilled ahead until now, the latest entry stays. Others only copy from these, for each
-        would cut them.
+        `ahead`: of what was prefilled ahead until now, the latest entry stays. These are never cut, only copied.
         """
         best = max(
             self.slots,
@@ -110,10 +111,12 @@ class PrefixCache(Generic[_Entry]):
         )
         common = 0 if best is None else _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead
-        if best is not None and best.is_ahead and not (ahead or best.is_hit) and _is_same(best.entry, common):
+        others = (_common(slot.entry, ids, False) for slot in self.slots if slot is not best)
+        if best is not None and best.is_ahead and not (ahead or best.is_hit) and common >= max(others, default=0) + _HIT:
             best.is_hit = True
             self.ahead_hits += 1
-        if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
+        may_cut = best is not None and best.is_ahead == ahead and best.may_cut(common)
+        if best is not None and may_cut and (common == len(best.entry.ids) if ahead else _is_same(best.entry, common)):
             slot = best
             self.slots.remove(slot)
             slot.entry.truncate(common)

@@ -71,6 +71,7 @@ class FillBudget:
     retries: bool = False
     quick: bool = False
     background: bool = False
+    reads_ahead: bool = False
     endpoint_client: str = ""
     min_prob: float = 0.0
 
@@ -211,6 +212,7 @@ def request_for(
         max_steps=budget.max_steps,
         quick=budget.quick,
         background=budget.background,
+        reads_ahead=budget.reads_ahead,
         endpoint_client=budget.endpoint_client,
         instruction=options.instruction,
         seed=options.seed,

@@ -44,7 +44,7 @@ class ReadAheadPrefill(Feature):
         if line == self._prefilled_line or not (client.has_model and is_local and not self._session.is_computing):
             return
         settings = self._session.settings_of(document.uri)
-        if _is_switched_on(settings):
+        if may_read_ahead(settings):
             self._stop()
             self._prefilled_line = line
             self._task = asyncio.create_task(self._prefill(document, offset, settings))
@@ -80,6 +80,7 @@ class ReadAheadPrefill(Feature):
             log.info("nothing is read ahead: %s", failure)
 
 
-def _is_switched_on(settings: Settings) -> bool:
+def may_read_ahead(settings: Settings) -> bool:
+    """By the setting, and the power supply."""
     battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
     return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))

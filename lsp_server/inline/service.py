@@ -20,6 +20,7 @@ from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.history import SuggestionHistory
+from lsp_server.inline.read_ahead import may_read_ahead
 from lsp_server.inline.request import InlineRequest, hole_for
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.syntax.lines import model_line_ends
@@ -360,11 +361,12 @@ class InlineService(Feature):
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             if context is not None:
                 computation.sent_at_s = _now_s()
+                settings = self._session.settings_of(computation.snapshot.uri)
                 result = await fill(
                     client,
                     computation.snapshot,
                     [computation.hole],
-                    request.budget,
+                    replace(request.budget, reads_ahead=may_read_ahead(settings)),
                     request_id=computation.id,
                     on_draft=computation.show_draft if request.on_draft else None,
                     context=context,

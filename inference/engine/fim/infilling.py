@@ -110,6 +110,9 @@ class FimRun(RequestRun[FimEvent]):
         """The texts of each hole, best first, in filling order."""
         self._was_cut = False
         """Whether the deadline cut a text short."""
+        self._window = self._prompts.windows[0]
+        self._later_ids: list[int] = []
+        """A prompt to prefill while nobody waits."""
         self._attempts = 0
         """How many holes were filled, again or not, since the last amendment that came in time."""
         self._max_texts = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
@@ -130,7 +133,9 @@ class FimRun(RequestRun[FimEvent]):
         if self._request.prefill_only:
             windows = dict.fromkeys((self._choose_window(0), self._prompts.windows[0]))
             branches = (self._begin(0, window)[0] for window in windows)
-            self._family.prefill_when_idle(*([*branch.prompt.ids, *branch.ids] for branch in branches))
+            prompts = ([*branch.prompt.ids, *branch.ids] for branch in branches)
+            if unread := [ids for ids in prompts if self._family.cached_tokens(ids) < len(ids)]:
+                self._family.prefill_when_idle(*unread)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         yield from self._fill_all()
@@ -138,8 +143,21 @@ class FimRun(RequestRun[FimEvent]):
             yield from self._rerank(self._region) if self._region else self._vary()
             yield from self._fill_all()
         yield from self._candidates()
+        if self._request.reads_ahead and count == 1 and self._is_complete() and not self._prompts.uses_chat:
+            self._read_ahead()
         outcome = Outcome.DEADLINE if self._was_cut or len(self._fills) < count else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
+
+    def _read_ahead(self) -> None:
+        """Has the prompt of the line below prefilled, as it will be if the user takes the text and begins that line, and
+        then a larger one of this line, or this one if its suffix was kept.
+        """
+        before, after = self._parts.texts
+        line_rest, line_end, below = after.partition("\n")
+        text = f"{before}{self._fills[0][0].texts[0]}{line_rest}\n"
+        parts = TextAndHoles((text, line_end + below), (Hole(single_line=True),))
+        next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
+        self._family.prefill_when_idle(next_ids, self._later_ids)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the open holes in order. The first one gets at least one pass, however late it is.
@@ -286,6 +304,7 @@ class FimRun(RequestRun[FimEvent]):
         for window in dict.fromkeys((self._choose_window(index), MIN_WINDOW)):
             branch, text = self._begin(index, window)
             ids = [*branch.prompt.ids, *branch.ids]
+            self._window, self._later_ids = window, self._later_ids or ids
             previous_ids = self._family.cached_continuation(branch.prompt.ids)
             context = stack.enter_context(closing(self._family.open_prefix(ids)))
             share, short = (None, len(ids)) if window is MIN_WINDOW else (_PREFILL_SHARE, self._prompts.short_tokens)
@@ -304,7 +323,8 @@ class FimRun(RequestRun[FimEvent]):
         for window in self._prompts.windows:
             branch = self._begin(index, window)[0]
             ids = [*branch.prompt.ids, *branch.ids]
-            if self._request.quick and not unread and not self._can_prefill(len(ids)):
+            if self._request.reads_ahead and not unread and not self._can_prefill(len(ids)):
+                self._later_ids = ids
                 self._family.prefill_when_idle(ids)
             cached_tokens = self._family.cached_tokens(ids)
             unread[window] = len(ids) - cached_tokens

@@ -57,11 +57,12 @@ class PromptHandle(FimPrefixHandle):
         cache = self._open
         while (done := len(cache.ids)) < end:
             kept, rows = self._kept, self._kept_rows
+            if kept and rows is not None and done == kept.start:
+                cache.append_kept(self._ids[done : done + kept.count], rows, kept.drift_lines)
+                self._kept = self._kept_rows = None
+                continue
             chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
-            if kept and rows is not None and len(cache.ids) == kept.start:
-                cache.append_kept(self._ids[kept.start : kept.start + kept.count], rows, kept.drift_lines)
-                kept = self._kept = self._kept_rows = None
             yield end - len(cache.ids) - (kept.count if kept else 0)
 
     def _read_all(self) -> int:

@@ -59,24 +59,23 @@ class SuffixKeeper:
         self._count_lines = count_lines
 
     def find(self, ids: Sequence[int]) -> KeptSuffix | None:
-        """What to keep for the suffix of the prompt `ids`, from the latest entry that has it; None if no entry has it,
-        or if the prompt is cached up to there.
-        """
+        """What to keep for the uncached rest of the suffix of the prompt `ids`, from the entry that has most of it."""
         if not self.is_on or self._suffix_id not in ids:
             return None
-        start = ids.index(self._suffix_id) + 1 + _READ_TOKENS
+        start = max(ids.index(self._suffix_id) + 1 + _READ_TOKENS, self.cache.cached_tokens(ids))
         new = list(ids[start : ids.index(self._end_id) if self._end_id in ids else None])
-        if len(new) < _MIN_TOKENS or self.cache.cached_tokens(ids) >= start:
+        if len(new) < _MIN_TOKENS:
             return None
+        best: KeptSuffix | None = None
         for entry in self.cache.entries:
             old_start, count = self._longest_common(entry.ids, new)
-            if count >= _MIN_TOKENS:
+            if count >= (best.count + 1 if best else _MIN_TOKENS):
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
                 if entry.kept_from is not None and entry.kept_from < old_start + count:
                     drift_lines += entry.drift_lines
                 if drift_lines <= _MAX_DRIFT_LINES:
-                    return KeptSuffix(entry, old_start, start, count, drift_lines)
-        return None
+                    best = KeptSuffix(entry, old_start, start, count, drift_lines)
+        return best
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
         """Where in an old suffix the longest stretch begins that `new` begins with, and its length."""

@@ -23,7 +23,7 @@ LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
 def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
     """The automatic answer of a machine that reads a hundred tokens within the deadline."""
     engine.loaded.adapter.prompt_token_ms = 400.0
-    with closing(engine.infill(request(*segments, quick=True), deadline=Deadline(60_000))) as work:
+    with closing(engine.infill(request(*segments, quick=True, reads_ahead=True), deadline=Deadline(60_000))) as work:
         return Answer(work)
 
 

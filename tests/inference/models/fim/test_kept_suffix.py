@@ -121,3 +121,26 @@ def test_what_comes_behind_the_suffix_is_read(family: LlamaFimAdapter) -> None:
     list(context.prefill())
     assert context.reused_tokens < ids.index(family.tokenizer.token_to_id("<|fim_middle|>"))
     context.close()
+
+
+def test_the_line_below_is_read_while_idle_and_what_was_kept_is_read_afresh(family: LlamaFimAdapter) -> None:
+    engine, head = Engine(family), PREFIX + lines(1)
+    taken = fill(engine, f"{head}    value = ", line(), f"\n{SUFFIX}", quick=True, reads_ahead=True).text
+    prompt = family.fim_prompt(head, f"\n{SUFFIX}")
+    assert family.prefixes.cached_tokens(prompt, exact=True) < len(prompt) - 100
+    while engine.run_idle_task():
+        pass
+    assert family.prefixes.cached_tokens(prompt, exact=True) == len(prompt)
+    stats = fill(engine, f"{head}    value = {taken}\n    ", line(), f"\n{SUFFIX}", quick=True).done.stats
+    assert stats.prefix_tokens - stats.reused_tokens < 8
+    assert family.prefixes.entries[0].kept_from is None
+    assert engine.ahead_hits == 1
+
+
+def test_what_was_read_ahead_in_part_is_used_and_the_rest_kept(family: LlamaFimAdapter) -> None:
+    family.prefill_when_idle(family.fim_prompt(PREFIX + lines(1), SUFFIX))
+    for _ in range(8):
+        family.run_idle_task()
+    count, _ = read(family, PREFIX + lines(1), SUFFIX)
+    assert count == 1, "the middle token"
+    assert len(family.fim_prompt(PREFIX + lines(1), "")) + 32 < (family.prefixes.entries[0].kept_from or 0)
