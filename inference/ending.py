@@ -238,7 +238,7 @@ class Ending:
         """The start of a text that is unsure from `offset` on: whole lines if there are several, otherwise whole words.
 
         It ends in no string or number that it begins, not where code cannot end, and not behind an opening bracket
-        unless the rest of the line closes that. Empty if it adds too little (see `is_worth_showing`).
+        unless the rest of the line closes that. Empty if it adds too little (see `is_long_enough_to_show`).
         """
         if not text[offset:].strip():
             return text
@@ -248,7 +248,7 @@ class Ending:
             previous = end
             end = min((first for first, last in literals if first < end < last), default=end)
             end = self._end_of_whole_part(text, end)
-        return text[:end] if is_worth_showing(text[start:end]) else ""
+        return text[:end] if is_long_enough_to_show(text[start:end]) else ""
 
     def _literals(self, text: str) -> Iterator[tuple[int, int]]:
         """The ranges of the strings and numbers in a text. One that the hole is in does not count."""
@@ -477,7 +477,7 @@ def merge_typed_piece(
     return ((typed, *rest), (1.0, *rest_probs)) if typed else (rest, rest_probs)
 
 
-def is_worth_showing(text: str) -> bool:
+def is_long_enough_to_show(text: str) -> bool:
     """Whether the start of a fill is more than a sign or two, such as that of a comment."""
     return len(text.strip()) >= _MIN_CHARS and any(map(str.isalnum, text))
 

@@ -124,7 +124,7 @@ class HoleKind(StrEnum):
     MARKER = "marker"
 
 
-class Text(_Message, frozen=True, tag="text"):
+class Pinned(_Message, frozen=True, tag="text"):
     """Pinned text: it conditions the fill and never changes."""
 
     text: str
@@ -209,7 +209,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     """
 
     id: str
-    segments: tuple[Text | Hole, ...]
+    segments: tuple[Pinned | Hole, ...]
     language: str = ""
     path: str = ""
     name_comment: str = ""

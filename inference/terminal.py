@@ -21,14 +21,14 @@ def say(message: object, command: str = "infill-ls") -> None:
     print(f"{command}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
 
-def suit_any_terminal() -> None:
+def escape_unencodable_output() -> None:
     """Prints what the terminal's encoding lacks, which may be ASCII, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-class LogFormatter(logging.Formatter):
+class PrintableLogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable_lines(super().format(record))
 

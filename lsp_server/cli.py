@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from inference.terminal import printable, suit_any_terminal
+from inference.terminal import escape_unencodable_output, printable
 
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
@@ -33,7 +33,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing found, 130 Ctrl-C."""
-    suit_any_terminal()
+    escape_unencodable_output()
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:

@@ -46,7 +46,7 @@ from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import Refiner
 from lsp_server.session import Session
-from lsp_server.shadow.sampler import Sampler
+from lsp_server.shadow.sampler import ShadowSampler
 from lsp_server.usage.statistics import Ledger, StatisticsFeature
 
 
@@ -111,7 +111,7 @@ def _add_features(session: Session) -> None:
     ledger = Ledger(session.warn)
     session.features.parts += [
         StatisticsFeature(session, ledger),
-        Sampler(session, ledger),
+        ShadowSampler(session, ledger),
         Refiner(session),
         InlineService(session),
         ListService(session),

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import pytest
 
 from inference import messages
-from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Status, Text
+from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Pinned, Status
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.connect import WorkerLink, attach
+from lsp_server.worker.connect import WorkerLink, attach_to_running
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 
 Found = TypeVar("Found")
@@ -92,13 +92,13 @@ def short_folder() -> "tempfile.TemporaryDirectory[str]":
 
 def fill(request_id: str = "r", *, max_steps: int = 2, **other: object) -> InfillRequest:
     """A request that is quickly done."""
-    segments = (Text("def add(a, b):\n    return "), Hole(max_tokens=4), Text("\n"))
+    segments = (Pinned("def add(a, b):\n    return "), Hole(max_tokens=4), Pinned("\n"))
     return InfillRequest(request_id, **{"segments": segments, "max_steps": max_steps, **other})
 
 
 def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
     """A request that takes seconds, and tells of each step."""
-    segments = (Text("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), Text("\n    return x\n"))
+    segments = (Pinned("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), Pinned("\n    return x\n"))
     more = {"segments": segments, "max_steps": 80, "candidates": 8, "drafts": True}
     return InfillRequest(request_id, **{**more, **other})
 
@@ -113,7 +113,7 @@ class RawClient:
     async def open(cls, paths: WorkerPaths, *, greet: bool = True) -> "RawClient":
         """Connect, and shake hands unless told otherwise."""
         if greet:
-            return cls(await attach(paths, "tests"))
+            return cls(await attach_to_running(paths, "tests"))
         if paths.socket.is_socket():
             return cls(WorkerLink(*await asyncio.open_unix_connection(paths.socket)))
         port = json.loads(paths.socket.read_bytes())["port"]

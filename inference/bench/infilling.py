@@ -28,7 +28,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, load_warm_en
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
+from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Pinned
 from inference.models.fim_tokens import TABLE
 
 _MAX_NEW_TOKENS = {True: 64, False: 128}
@@ -48,7 +48,7 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
-        segments = (Text(task.prefix), hole, Text(task.suffix_text))
+        segments = (Pinned(task.prefix), hole, Pinned(task.suffix_text))
         request = InfillRequest(task.task_id, segments, language="python", seed=seed, quick=quick)
         if pieces_tokens is not None:
             _show_pieces(engine, task, pieces_tokens)

@@ -27,7 +27,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, load_warm_en
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned
 from inference.models import catalogue, devices, registry
 from inference.models.family import FimAdapter
 from inference.models.llama import precision
@@ -160,7 +160,7 @@ def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
 
 def _request(task: InfillingTask, typed: int) -> InfillRequest:
     hole = Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS)
-    parts = Text(task.prefix + task.solution[:typed]), hole, Text(task.suffix_text)
+    parts = Pinned(task.prefix + task.solution[:typed]), hole, Pinned(task.suffix_text)
     return InfillRequest("passes", parts, seed=1, drafts=True)
 
 

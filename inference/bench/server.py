@@ -149,7 +149,7 @@ class EchoEngine:
         return False
 
 
-def serve_echo() -> None:
+def serve_echo_worker() -> None:
     """The process of a worker with that engine; its arguments are a worker's."""
     arguments = startup.parse_arguments()
     worker_socket = WorkerSocket(arguments.socket, arguments.transport)
@@ -164,7 +164,7 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
     """Runs an echo worker where servers with this runtime folder look for theirs."""
     command = [*SERVER, "worker", "--where"]
     result = subprocess.run(command, env=server_environment(runtime), capture_output=True, text=True, check=True)
-    program = f"from {__name__} import serve_echo; serve_echo()"
+    program = f"from {__name__} import serve_echo_worker; serve_echo_worker()"
     words = [sys.executable, "-P", "-c", program, "--socket", result.stdout.strip(), "--model", EchoEngine.model]
     worker = subprocess.Popen(words)
     try:

@@ -107,7 +107,7 @@ def require(holds: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-def first_line(error: BaseException) -> str:
+def first_error_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
@@ -125,7 +125,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
                 slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
                 in_file = {name: StoredTensor(file, tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"{file} is damaged: {first_line(error)}; download it again") from error
+            raise ModelError(f"{file} is damaged: {first_error_line(error)}; download it again") from error
         for name in in_file.keys() & tensors.keys():
             also = tensors[name].file.name
             raise ModelError(f"{file}: {name[:200]} is in {also} as well; download the checkpoint again")

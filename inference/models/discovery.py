@@ -45,7 +45,7 @@ class _Manifest(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class DiscoveredModel:
+class ForeignModel:
     """A model's file: its program's name for it, and why it is unusable here; "" if usable.
 
     A file that ends early is unusable. Nothing compares its weights with a checksum.
@@ -77,7 +77,7 @@ class _Header(NamedTuple):
     problem: str
 
 
-def discover_models(on_file: Callable[[int, int], None] = lambda *_: None) -> list[DiscoveredModel]:
+def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: None) -> list[ForeignModel]:
     """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
 
     Reads a header again only if its file has changed: 200 of them take seven seconds.
@@ -97,16 +97,14 @@ def discover_models(on_file: Callable[[int, int], None] = lambda *_: None) -> li
                 entry = _Header(about.st_size, about.st_mtime_ns, _problem_of(file))
             if str(file).isprintable() and os.access(file, os.R_OK):  # permission changes neither size nor time
                 headers[str(file)] = entry
-            models.append(
-                DiscoveredModel(program, printable(name), printable(file), entry.bytes_, problem=entry.problem)
-            )
+            models.append(ForeignModel(program, printable(name), printable(file), entry.bytes_, problem=entry.problem))
     if headers != cached:
         machine_cache.save(cache_key, headers)
     return sorted(models, key=lambda model: (not model.can_fill, -model.bytes_))
 
 
-def find_model_file(name: str) -> str:
-    """The path of the first model of this name, as `discover_models` names it; "" if there is none. Reads no header."""
+def find_foreign_model_file(name: str) -> str:
+    """The path of the first model that `discover_foreign_models` calls so; "" if there is none. Reads no header."""
     return next((str(path.resolve()) for _, label, path in _distinct() if printable(label) == name), "")
 
 

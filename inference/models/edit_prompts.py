@@ -152,7 +152,7 @@ def kind_of(kind: EditKind, name: str) -> EditKind | None:
     return next((named for named, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
-def unknown_kind(model: str) -> str:
+def kind_advice(model: str) -> str:
     """What to tell a user of a model whose name tells no kind."""
     return (
         f"{model} is not the name of a Zeta 2 (Zeta 2.1 is not supported), Zeta or Sweep; choose one of these, or set "

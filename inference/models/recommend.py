@@ -106,7 +106,7 @@ def examine_machine(device: str | None) -> Machine:
 
 def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here."""
-    if passes := precision.measured_passes(precision.speed_name(entry.name)):
+    if passes := precision.measured_passes(precision.times_key(entry.name)):
         return precision.SuggestionTimes.from_passes(passes)
     return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
 

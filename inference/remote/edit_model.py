@@ -33,7 +33,7 @@ class EditModelBackend(ServerBackend):
         model = await self.listed_model()
         kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if kind is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.unknown_kind(server_backend.short_name(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.short_name(model.id))}")
         self.model = model.id
         self.edits = self._kind = kind
 

@@ -39,7 +39,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.engine.canvas import prompt, results
-from inference.engine.canvas.layout import OPEN, CanvasPlan, ComposedCanvas, HoleLayout
+from inference.engine.canvas.layout import OPEN, CanvasHole, CanvasPlan, ComposedCanvas
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
@@ -177,7 +177,7 @@ class ServedDiffusionModel:
     vocabulary: Vocabulary
     infill_config: InfillConfig
 
-    def allows_token(self, token: int, hole: HoleLayout, *, is_start: bool) -> bool:
+    def allows_token(self, token: int, hole: CanvasHole, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed_ids is not None:
             return hole.may_begin(token)

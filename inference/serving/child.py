@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-from inference.terminal import suit_any_terminal
+from inference.terminal import escape_unencodable_output
 
 EXIT_ORPHANED = 1
 _LOOK_EVERY_S = 0.2
@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.2
 
 def main() -> None:
     """Runs the module, and watches the parent beside it."""
-    suit_any_terminal()
+    escape_unencodable_output()
     parent = int(sys.argv[1])
     module = sys.argv[2]
     del sys.argv[1:3]

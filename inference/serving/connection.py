@@ -12,7 +12,7 @@ import msgspec
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
 from inference.serving.log_and_errors import log, redacted_traceback
-from inference.serving.scheduler import Job, JobClient, JobEvent
+from inference.serving.scheduler import Job, JobEvent, JobOwner
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService
@@ -44,8 +44,8 @@ class ClientConnection:
         self._writer = writer
         self.jobs: dict[str, Job] = {}
         self.has_requested = False
-        self._client = JobClient()
-        self._endpoint_clients: dict[str, JobClient] = {}
+        self._client = JobOwner()
+        self._endpoint_clients: dict[str, JobOwner] = {}
 
     async def serve(self) -> None:
         """Talks to the client until it leaves or misbehaves; never raises."""
@@ -82,12 +82,12 @@ class ClientConnection:
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
-    def job_client(self, request: Request) -> JobClient:
+    def job_client(self, request: Request) -> JobOwner:
         """Who asks: this connection, or the client of its endpoint."""
         name = request.endpoint_client
         if not name:
             return self._client
-        client = self._endpoint_clients.pop(name, None) or JobClient()
+        client = self._endpoint_clients.pop(name, None) or JobOwner()
         self._endpoint_clients[name] = client  # the latest last
         if len(self._endpoint_clients) > MAX_ENDPOINT_CLIENTS:
             del self._endpoint_clients[next(iter(self._endpoint_clients))]

@@ -245,7 +245,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
         registry.open_checkpoint(arguments.model)  # first of all it must be there
-        raise ModelError(edit_prompts.unknown_kind(arguments.model))
+        raise ModelError(edit_prompts.kind_advice(arguments.model))
     family = registry.load_model(
         arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress
     )

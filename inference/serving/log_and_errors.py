@@ -8,10 +8,10 @@ from pathlib import Path
 
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode, Failed
-from inference.models.checkpoint_files import first_line
+from inference.models.checkpoint_files import first_error_line
 from inference.models.family import ModelError
 from inference.serving.startup import WorkerArguments
-from inference.terminal import LogFormatter
+from inference.terminal import PrintableLogFormatter
 
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
@@ -53,7 +53,7 @@ def set_up_log(path: Path, *, foreground: bool) -> None:
     if foreground:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
-        handler.setFormatter(LogFormatter(_FORMAT))
+        handler.setFormatter(PrintableLogFormatter(_FORMAT))
         _inference_log.addHandler(handler)
     log.setLevel(logging.INFO)
     _inference_log.setLevel(logging.WARNING)
@@ -107,7 +107,7 @@ def load_problem(error: BaseException, arguments: WorkerArguments) -> str:
         problem = str(error)
     else:
         log.error("loading failed: %s", redacted_traceback(error))
-        reason = f"{type(error).__name__}: {first_line(error)}"
+        reason = f"{type(error).__name__}: {first_error_line(error)}"
         if isinstance(error, OSError) and error.strerror:
             reason = error.strerror
         problem = f"{arguments.model} could not be loaded ({reason}); details are in {arguments.log}"

@@ -39,7 +39,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
 
     machine = recommend.examine_machine(device)
     _tell("reading the models' headers")
-    downloads = discovery.discover_models(
+    downloads = discovery.discover_foreign_models(
         on_file=lambda n, of: _tell(f"reading what other programs have: {n} of {of} files")
     )
     models = [

@@ -72,7 +72,7 @@ class Backend(Protocol):
 
 
 @dataclass(eq=False)
-class JobClient:
+class JobOwner:
     """Who asks: an editor, or one of the endpoint's clients. `used_s` is the engine time that it has had so far."""
 
     used_s: float = 0.0
@@ -84,7 +84,7 @@ class Job:
 
     request: Request
     emit: Callable[["Job", JobEvent], None]
-    client: JobClient = field(default_factory=JobClient)
+    client: JobOwner = field(default_factory=JobOwner)
     received_s: float = field(default_factory=time.monotonic)
     typed: dict[int, str] = field(default_factory=dict)
     """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""

@@ -46,7 +46,7 @@ class WorkerSocket:
     def acquire(self) -> bool:
         """Whether the path is now ours. Waits for a worker that is ending. Raises OSError."""
         os.umask(0o077)  # whatever this process writes is for its user alone
-        require_private(self._path.parent)
+        ensure_private_folder(self._path.parent)
         give_up = time.monotonic() + TAKE_OVER_S
         while not self._try_lock():
             if self._path.exists() or time.monotonic() >= give_up:  # a worker that ends removes its socket first
@@ -111,7 +111,7 @@ class WorkerSocket:
             return True
         folder = self._path.parent
         folder.mkdir(mode=0o700, exist_ok=True)  # only the folder: its parents may be on a disk that was unmounted
-        require_private(folder)
+        ensure_private_folder(folder)
         if not self._try_lock():
             return False
         if not self._is_reachable():
@@ -181,7 +181,7 @@ def replace_with_link(path: Path, to: Path) -> None:
     new.replace(path)
 
 
-def require_private(folder: Path) -> None:
+def ensure_private_folder(folder: Path) -> None:
     """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
     if not os.path.lexists(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

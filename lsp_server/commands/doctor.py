@@ -17,7 +17,7 @@ from shutil import which
 from rich.console import Console
 
 from inference.deadline import Deadline
-from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
+from inference.messages import Hole, InfillRequest, Pinned, Status, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, server_token
 from inference.terminal import printable
@@ -48,7 +48,7 @@ _NAME_COLUMNS = 24
 _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""
-_EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
+_EXAMPLE = (Pinned("def mean(numbers):\n    return "), Hole(single_line=True), Pinned("\n\n\nprint(mean([1, 2, 3]))\n"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         if from_stdin and args.write:
             raise BadInputError("--write needs a file, and stdin is none; leave it out to print the result")
         name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
-        file = open_file(name, args, from_stdin=from_stdin)
+        file = open_with_settings(name, args, from_stdin=from_stdin)
         old = file.snapshot.text
         marker = file.configuration.for_uri(file.snapshot.uri).marker
         if args.marker is not None and args.at:
@@ -109,12 +109,12 @@ def run(args: argparse.Namespace) -> int:
             replace_text(name, file.real_path, old, text)
     except (BadInputError, NoUsableFillError, WorkerError) as error:
         if args.json and isinstance(error, NoUsableFillError | StillLoadingError):
-            nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
+            nothing = {**output.fills_as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.show(args, name, (old, old), nothing, "")
         say(error)
         refused = isinstance(error, WorkerError) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
-    report = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
+    report = output.fills_as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
     output.show(args, name, (old, text), report, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if unfilled := unfilled_message(texts, current):
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> NamedFile:
+def open_with_settings(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> NamedFile:
     """The file `name`, or standard input as if it had that name, and the settings around it, whose problems are said.
     Raises BadInputError for a bad argument, and if the file, or the target of a link on its path, may not be read.
     """

@@ -16,7 +16,7 @@ from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import model_setting, next_step, probed_catalogue
 from lsp_server.diagnosis.workers import format_bytes, survey_workers
 from lsp_server.worker import WorkerError
-from lsp_server.worker.connect import NotListeningError, attach
+from lsp_server.worker.connect import NotListeningError, attach_to_running
 
 _NAME = "infill-ls models"
 _WORKER_S = 30.0
@@ -64,7 +64,7 @@ async def _tell_workers() -> None:
     with suppress(WorkerError, NotListeningError, TimeoutError):
         async with asyncio.timeout(_WORKER_S):
             for worker in (await survey_workers(_NAME)).running:
-                connection = await attach(worker.paths, _NAME)
+                connection = await attach_to_running(worker.paths, _NAME)
                 connection.send(ChooseAgain())
                 connection.close()
 

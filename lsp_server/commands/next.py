@@ -19,7 +19,7 @@ from lsp_server.commands.arguments import (
     add_output_arguments,
     add_trust_workspace_argument,
 )
-from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
+from lsp_server.commands.fill import EXIT_BAD_INPUT, open_with_settings
 from lsp_server.documents.change import minimal_change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Makes the edits that follow, one after the other. Exit status 0 even if none does, 2 for bad input."""
     try:
-        file = open_file(args.file, args)
+        file = open_with_settings(args.file, args)
         text = file.snapshot.text
-        old = read_standard_input() if args.since == "-" else open_file(Path(args.since), args).snapshot.text
+        old = read_standard_input() if args.since == "-" else open_with_settings(Path(args.since), args).snapshot.text
         edits, result = asyncio.run(_edits_with_model(file.snapshot, old, file.configuration, args))
         if args.write and edits:
             replace_text(args.file, file.real_path, text, result)

@@ -20,7 +20,7 @@ from inference.terminal import git_quoted, printable
 from lsp_server.diagnosis.workers import describe_loading
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.postprocess import visible
+from lsp_server.fill.postprocess import replace_invisible
 from lsp_server.holes import HoleSpan, splice
 from lsp_server.worker import OnDraft
 
@@ -69,11 +69,11 @@ def coloured_draft(snapshot: Snapshot, spans: tuple[HoleSpan, ...], draft: Draft
     excerpt_text = Text()
     lines = snapshot.lines
     for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=True):
-        excerpt_text.append(visible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
+        excerpt_text.append(replace_invisible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
         for piece, confidence in zip(pieces, confidences, strict=True):
             colour = "bold green" if confidence >= _CONFIDENT else "yellow" if confidence >= _UNSURE else "red"
-            excerpt_text.append(visible(piece), style=colour)
-        excerpt_text.append(visible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
+            excerpt_text.append(replace_invisible(piece), style=colour)
+        excerpt_text.append(replace_invisible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
     return excerpt_text
 
 
@@ -100,7 +100,7 @@ def diff(old: str, new: str, name: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def as_json(snapshot: Snapshot, spans: tuple[HoleSpan, ...], texts: Sequence[str]) -> dict[str, object]:
+def fills_as_json(snapshot: Snapshot, spans: tuple[HoleSpan, ...], texts: Sequence[str]) -> dict[str, object]:
     """The holes and the result of an answer as JSON; lines and columns count from 1, in characters."""
     positions = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
     holes = [

@@ -17,7 +17,7 @@ from inference.models.family import ModelError
 from inference.remote import server_token
 from inference.remote.access import EndpointAuth
 from inference.remote.address import OWN_ENDPOINT
-from inference.terminal import LogFormatter, say
+from inference.terminal import PrintableLogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_workspace_argument, flag_settings, settings_of
 from lsp_server.lsp import transports
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol
@@ -222,7 +222,7 @@ def _exit_within(seconds: float, status: int) -> None:
 def _log_to_stderr(level: str) -> None:
     """Our own log. The libraries' are silenced: they would write whole messages, including document text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(PrintableLogFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("lsp_server")
     ours.addHandler(handler)
     ours.setLevel(level.upper())

@@ -12,7 +12,7 @@ from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
-from lsp_server.worker.connect import require_folders, worker_command
+from lsp_server.worker.connect import ensure_private_folders, worker_command
 from lsp_server.worker.paths import paths_of
 
 NAME = "infill-ls worker"
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_here(options: WorkerOptions) -> int:
     paths = paths_of(options)
-    require_folders(paths)
+    ensure_private_folders(paths)
     arguments = [*worker_command(paths, options), "--foreground"]
     if os.name != "nt":
         os.execv(arguments[0], arguments)  # noqa: S606 - signals and the exit status are then the worker's own

@@ -23,7 +23,7 @@ from lsp_server.settings.blocking_io import in_thread
 from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_id_of_path
-from lsp_server.syntax.parsing import parse, well_formed
+from lsp_server.syntax.parsing import parse, replace_lone_surrogates
 
 log = logging.getLogger(__name__)
 MAX_SOURCE_CHARACTERS = 200_000
@@ -116,7 +116,7 @@ class ContextQuery:
     def shown_path(self, path: Path) -> str:
         """The path that the model sees: relative to the workspace folder."""
         folder = self.folder_of(path)
-        return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
+        return replace_lone_surrogates(path.relative_to(folder).as_posix() if folder else path.name)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
 
 def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
     """Whether the imported files may still be shown, and the parts of the document are still in it."""
-    own, text = query.shown_path(query.document.path), well_formed(query.document.text)
+    own, text = query.shown_path(query.document.path), replace_lone_surrogates(query.document.text)
     is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
     return is_in_text and all(map(query.allowed_path, last.imported))
 
@@ -163,7 +163,7 @@ def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Sn
     for group in _groups(query, imported):
         chunks = [(query.shown_path(path), piece) for path, file_chunks in group for piece in file_chunks]
         for path, piece in rank_chunks(lines, chunks):
-            yield Snippet(path, well_formed(piece.text))
+            yield Snippet(path, replace_lone_surrogates(piece.text))
 
 
 _Group = list[tuple[Path, Sequence[CodeChunk]]]

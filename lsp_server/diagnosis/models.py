@@ -53,7 +53,7 @@ async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> d
     return dict(reports[-1]["catalogue"])
 
 
-def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
+def best_for_new_user(catalogue: dict[str, Any]) -> dict[str, Any]:
     """The model for a new user of this machine."""
     (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
     return dict(best)
@@ -61,7 +61,7 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
-    best = best_of(catalogue)
+    best = best_for_new_user(catalogue)
     device = catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
@@ -102,11 +102,11 @@ def other_programs_advice(downloads: Iterable[dict[str, Any]], device: str) -> s
 
 def other_programs_downloads() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
-    downloads = discovery.discover_models()
+    downloads = discovery.discover_foreign_models()
     return [{**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads]
 
 
-def is_first_time() -> bool:
+def claim_first_advice() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
     folder = configured_folder() or platformdirs.user_cache_path(APP, appauthor=False)
     if (folder / TOLD).exists():
@@ -119,7 +119,7 @@ def is_first_time() -> bool:
 
 def next_step(catalogue: dict[str, Any]) -> str:
     """The user's steps to get the best model and to use it, or to use one that is here."""
-    model = best_of(catalogue)
+    model = best_for_new_user(catalogue)
     use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
     if not model["steps"]:
         return use

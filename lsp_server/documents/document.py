@@ -15,7 +15,7 @@ from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.uris import path_of
 from lsp_server.syntax.languages import resolve_language_id
-from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, Source, edit_tree, parse, well_formed
+from lsp_server.syntax.parsing import MAX_PARSE_S, CpuLimit, Source, edit_tree, parse, replace_lone_surrogates
 
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
@@ -53,7 +53,7 @@ class ParseJob:
     old_tree: Tree | None
     edited: int | None
     tree: Tree | None = None
-    limit: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
+    limit: CpuLimit = field(default_factory=lambda: CpuLimit(MAX_PARSE_S))
 
     def run(self) -> None:
         if not self.limit.reached:
@@ -107,7 +107,7 @@ class Document:
                 changes.append(minimal_change(old, self.text))
                 continue
             start, end = (self.lines.offset(*position, encoding) for position in sorted((edit.start, edit.end)))
-            change = TextChange(start, old[start:end], well_formed(edit.text))
+            change = TextChange(start, old[start:end], replace_lone_surrogates(edit.text))
             if self._tree is not None:
                 edit_tree(self._tree, old, start, end, change.added)
             self._edited = start + len(change.added)
@@ -134,7 +134,7 @@ class Document:
         if self._snapshot is not None or self._job is not None:
             return self._job
         text = self.text
-        limit = Limit(QUICK_PARSE_S)
+        limit = CpuLimit(QUICK_PARSE_S)
         if time.monotonic() < self._rests_until_s:
             self._snapshot = self._with(text, None)
             return None
@@ -172,7 +172,7 @@ class Document:
         return replace(snapshot, text_before=surroundings[0], text_after=surroundings[1])
 
     def _replace_all(self, text: str) -> None:
-        self.text = well_formed(text)
+        self.text = replace_lone_surrogates(text)
         self.lines = LineIndex(self.text)
         self._tree = None
         self._edited = None

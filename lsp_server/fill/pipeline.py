@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Outcome, Snippet, Stats, Text
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet, Stats
 from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
@@ -231,9 +231,9 @@ def _why_unknown(snapshot: Snapshot) -> str:
     return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE  # the text may be long
 
 
-def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text | Hole:
+def _as_models_read(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
     text = model_line_ends(segment.text, document)
-    if isinstance(segment, Text):
+    if isinstance(segment, Pinned):
         return replace(segment, text=text)
     starts_with = model_line_ends(segment.starts_with, document)
     may_be_empty = quick and segment.kind is not HoleKind.BODY  # a block that is missing
@@ -241,8 +241,8 @@ def _as_models_read(segment: Text | Hole, document: str, *, quick: bool) -> Text
 
 
 def _add_syntax(
-    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
-) -> tuple[Text | Hole, ...]:
+    segments: tuple[Pinned | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
+) -> tuple[Pinned | Hole, ...]:
     """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
     if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments

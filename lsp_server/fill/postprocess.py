@@ -23,7 +23,7 @@ from inference.ending import (
     first_doubt,
     has_letter,
     indent_width,
-    is_worth_showing,
+    is_long_enough_to_show,
     lexical_brackets,
 )
 from inference.messages import Candidate, Hole, HoleKind
@@ -46,8 +46,8 @@ from lsp_server.syntax.lines import (
     nonblank_line_above,
     plain_line_ends,
 )
-from lsp_server.syntax.parsing import Limit, Source, edit_tree, parse
-from lsp_server.syntax.scanning import brackets_of, comment_at_end
+from lsp_server.syntax.parsing import CpuLimit, Source, edit_tree, parse
+from lsp_server.syntax.scanning import comment_at_end, find_brackets
 from lsp_server.syntax.view import StringOrComment, SyntaxView, skip_subtree, string_or_comment_at
 
 MAX_PARSE_S = 0.25
@@ -62,7 +62,7 @@ class FitDeadline:
     def __init__(self, timeout_ms: float = float("inf")) -> None:
         self._deadline = Deadline(timeout_ms)
         self._stopped = False
-        self._parse = Limit(MAX_PARSE_S)
+        self._parse = CpuLimit(MAX_PARSE_S)
 
     @property
     def is_past(self) -> bool:
@@ -72,11 +72,11 @@ class FitDeadline:
         self._stopped = True
         self._parse.stop()
 
-    def parse_limit(self, max_s: float = MAX_PARSE_S) -> Limit | None:
+    def parse_limit(self, max_s: float = MAX_PARSE_S) -> CpuLimit | None:
         """The limit of the next parse, in seconds of processor time; None: do not parse."""
         if self._stopped or self._deadline.elapsed_ms >= self._deadline.timeout_ms / 2:
             return None
-        self._parse = Limit(max_s)
+        self._parse = CpuLimit(max_s)
         return self._parse
 
 
@@ -111,7 +111,7 @@ def count_errors_with(
     fills: Sequence[str],
     deadline: FitDeadline | None = None,
     *,
-    limit: Limit | None = None,
+    limit: CpuLimit | None = None,
 ) -> int | None:
     """The number of errors in the tree with `fills` in place of `spans`; None if unknown. Raises as `splice` does."""
     text = splice(source.text, spans, fills)
@@ -173,7 +173,7 @@ def adds_invisible(fill: str, text: str, typed: str = "") -> bool:
     return any(character not in typed and character not in text for character in invisible_characters(fill))
 
 
-def visible(text: str) -> str:
+def replace_invisible(text: str) -> str:
     """`text` made safe for a terminal: U+FFFD replaces invisible characters."""
     invisible = invisible_characters(text)
     return text.translate(dict.fromkeys(map(ord, invisible), "\ufffd")) if invisible else text
@@ -272,7 +272,7 @@ def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> 
         closable=syntax.closable,
         quotes=syntax.quotes,
         has_fences=has_fences,
-        brackets=partial(brackets_of, table=table) if table.grammar else lexical_brackets,
+        brackets=partial(find_brackets, table=table) if table.grammar else lexical_brackets,
     )
     return HoleSurroundings(
         span=span,
@@ -294,7 +294,7 @@ def _is_unparsed(view: SyntaxView, offset: int) -> bool:
     if leaf is None or leaf.child_count or string_or_comment_at(view, offset):
         return False
     code = view.code(leaf)
-    return len(code) > 1 and any(brackets_of(code, view.table))
+    return len(code) > 1 and any(find_brackets(code, view.table))
 
 
 _LINE_ENDS = frozenset(":;,{")
@@ -410,7 +410,7 @@ class FillPostprocessor:
         if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
             return DropReason.UNSURE
         cut = self._postprocess(hole, hole.ending.cut_before_doubt(fill, doubt), mends=False)
-        is_enough = not isinstance(cut, DropReason) and is_worth_showing(cut[len(hole.span.starts_with) :])
+        is_enough = not isinstance(cut, DropReason) and is_long_enough_to_show(cut[len(hole.span.starts_with) :])
         return cut if is_enough else DropReason.UNSURE
 
     def _postprocess(self, hole: HoleSurroundings, fill: str, *, mends: bool = True) -> str | DropReason:
@@ -443,7 +443,7 @@ class FillPostprocessor:
             return DropReason.TELLS_NAME
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE
-        return close_on_new_line(hole, fill).replace("\n", eol_at(text, span.start))
+        return add_line_end_before_closer(hole, fill).replace("\n", eol_at(text, span.start))
 
     def _surroundings(self, span: HoleSpan) -> HoleSurroundings:
         if self._cached is None or self._cached[0] != span:
@@ -626,7 +626,7 @@ def _is_block_header(hole: HoleSurroundings, fill: str) -> bool:
     return bool(words) and re.match(rf"\s*(?:\}}\s*)?(?:{words})\b", line) is not None
 
 
-def close_on_new_line(hole: HoleSurroundings, fill: str) -> str:
+def add_line_end_before_closer(hole: HoleSurroundings, fill: str) -> str:
     """`fill`, plus a line end if it began on a new line and its block's closer follows on the old one."""
     follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, hole.table.closers)) or '(?!)'})(?!\w)", hole.line_suffix)
     began = hole.span.kind == HoleKind.BODY and "\n" in hole.starts_with

@@ -43,13 +43,13 @@ def build_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
     return {"applied": applied, "reason": reason}
 
 
-def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
+def decode_argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     """The command's first argument as a `kind`. Raises ReplyError, which names the problem."""
     return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
 async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    request: ActionRequest = argument(params, ActionRequest)
+    request: ActionRequest = decode_argument(params, ActionRequest)
     if not session.client_capabilities.apply_edit:
         return _answer(session, request, applied=False, reason=CANNOT_APPLY)
     try:
@@ -86,7 +86,7 @@ async def _restart_worker(session: Session) -> CommandAnswer:
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
-    request: PullArgument = argument(params, PullArgument)
+    request: PullArgument = decode_argument(params, PullArgument)
     try:
         await session.editor.showing_progress(
             f"downloading {request.model[:80]}",

@@ -27,7 +27,7 @@ class BlockStart:
     follows_header: bool  # and not after a documentation string
 
 
-def block_start_at(view: SyntaxView, offset: int) -> BlockStart | None:
+def possible_block_at(view: SyntaxView, offset: int) -> BlockStart | None:
     """The block that would start at `offset`; None if the code before it is neither a header nor documentation."""
     token = view.token_before(offset)
     if token is None:

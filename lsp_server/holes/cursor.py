@@ -3,7 +3,7 @@
 import re
 
 from inference.messages import HoleKind
-from lsp_server.holes.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
+from lsp_server.holes.blocks import BlockStart, OpenBracket, expression_brackets, open_brackets, possible_block_at
 from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
@@ -41,7 +41,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     if literal:
         return _hole_in_literal(text, offset, min(literal.end, offset + len(line_suffix)), word)
     if lines.is_blank(line_prefix) and lines.is_blank(line_suffix):
-        block = block_start_at(view, offset) if view else _block_without_tree(text, table, offset)
+        block = possible_block_at(view, offset) if view else _block_without_tree(text, table, offset)
         return _blank_line_hole(text, table, block, offset)
     if lines.is_blank(line_suffix):
         return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
@@ -108,7 +108,7 @@ def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) ->
 
 
 def _line_end_hole(view: SyntaxView, offset: int, word: str) -> HoleSpan | None:
-    block = None if word else block_start_at(view, offset)
+    block = None if word else possible_block_at(view, offset)
     if block and block.header_end == offset:
         if block.is_missing:
             return HoleSpan(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
@@ -124,7 +124,7 @@ def _is_only_comment(view: SyntaxView, offset: int, end: int) -> bool:
 
 
 def _ends_header(view: SyntaxView, offset: int) -> bool:
-    block = block_start_at(view, offset)
+    block = possible_block_at(view, offset)
     return block is not None and block.follows_header and block.header_end >= lines.line_start(view.text, offset)
 
 
@@ -153,7 +153,7 @@ def _closes_at(view: SyntaxView, bracket: OpenBracket, offset: int, end: int) ->
 
 def _empty_block_hole(view: SyntaxView, offset: int) -> HoleSpan:
     """Between the brackets of a block on one line: separate lines, unless the user has put spaces there."""
-    block = block_start_at(view, offset)
+    block = possible_block_at(view, offset)
     if block is None or block.header_end != offset:
         return HoleSpan(offset, offset, HoleKind.BODY, single_line=True)
     return HoleSpan(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)

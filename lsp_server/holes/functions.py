@@ -38,7 +38,7 @@ def body_around(source: Source, offset: int) -> HoleSpan | None:
     if view is None:
         return None
     bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
-    return next((hole_from(view, body, body.start, body.parts) for body in bodies if body), None)
+    return next((hole_replacing(view, body, body.start, body.parts) for body in bodies if body), None)
 
 
 def functions_around(view: SyntaxView, start: int, end: int) -> list[Node]:
@@ -137,7 +137,7 @@ def _without_documentation(
     return FunctionBody(function, start, max(end, start), tuple(parts), is_closed, is_block=True)
 
 
-def hole_from(view: SyntaxView, body: FunctionBody, start: int, parts: Sequence[Node]) -> HoleSpan:
+def hole_replacing(view: SyntaxView, body: FunctionBody, start: int, parts: Sequence[Node]) -> HoleSpan:
     """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays."""
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)

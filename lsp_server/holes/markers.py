@@ -12,7 +12,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import expression_brackets, open_brackets
-from lsp_server.holes.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
+from lsp_server.holes.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_replacing
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
@@ -145,8 +145,8 @@ def _missing_body(view: SyntaxView, body: FunctionBody) -> HoleSpan | None:
         return _filler_hole(view, body, code) if len(code) == 1 else None
     if comments:
         is_todo = any(re.search(_TODO, view.code(comment)) for comment in comments)
-        return hole_from(view, body, view.end(comments[-1]), ()) if is_todo else None
-    return hole_from(view, body, body.start, ()) if _is_empty(view, body) else None
+        return hole_replacing(view, body, view.end(comments[-1]), ()) if is_todo else None
+    return hole_replacing(view, body, body.start, ()) if _is_empty(view, body) else None
 
 
 def _is_empty(view: SyntaxView, body: FunctionBody) -> bool:
@@ -166,7 +166,7 @@ def _filler_hole(view: SyntaxView, body: FunctionBody, code: list[Node]) -> Hole
     if not _body_filler_pattern(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
         return None
     preceding = [part for part in body.parts if part.start_byte < code[0].start_byte]
-    return hole_from(view, body, view.end(preceding[-1]) if preceding else body.start, code)
+    return hole_replacing(view, body, view.end(preceding[-1]) if preceding else body.start, code)
 
 
 def _is_intentional(view: SyntaxView, function: Node) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from inference.messages import Hole, HoleKind, Text
-from lsp_server.syntax.parsing import well_formed
+from inference.messages import Hole, HoleKind, Pinned
+from lsp_server.syntax.parsing import replace_lone_surrogates
 
 _OTHER_HOLE = "_"
 """The model sees this name instead of a marker. It copied markers that it saw: 11 of 12 bodies consisted of them."""
@@ -34,7 +34,7 @@ def segments(
     strength: float = 1.0,
     drafts: Sequence[str] | None = None,
     max_tokens: int = 0,
-) -> tuple[Text | Hole, ...]:
+) -> tuple[Pinned | Hole, ...]:
     """`text` as pinned text and holes, in order, between `prefix` and `suffix`, as the model reads it: with a name for
     each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own; one to rework stands
     where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
@@ -50,16 +50,16 @@ def segments(
         Hole(
             kind=span.kind,
             max_tokens=max_tokens,
-            starts_with=well_formed(span.starts_with),
+            starts_with=replace_lone_surrogates(span.starts_with),
             single_line=span.single_line,
-            text=well_formed(current),
+            text=replace_lone_surrogates(current),
             strength=strength,
         )
         for span, current in zip(spans, texts, strict=True)
     ]
-    parts: list[Text | Hole] = []
+    parts: list[Pinned | Hole] = []
     for pinned_text, hole in zip(pinned_texts, [*holes, None], strict=True):
-        parts += [Text(replace_markers(well_formed(pinned_text), marker))] if pinned_text else []
+        parts += [Pinned(replace_markers(replace_lone_surrogates(pinned_text), marker))] if pinned_text else []
         parts += [hole] if hole else []
     return tuple(parts)
 

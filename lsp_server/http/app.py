@@ -32,8 +32,8 @@ from inference.remote.access import ACCESS_HINT, EndpointAuth
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http.schemas import (
-    Completion,
     CompletionRequest,
+    CompletionResult,
     FimInput,
     LlamaInfillRequest,
     MistralFimRequest,
@@ -51,6 +51,7 @@ from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
+_Events = AsyncGenerator[str | CompletionResult, None]
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_REQUESTS = 64
 """As many at a time as the worker takes from one client; more than plugins ever have."""
@@ -215,19 +216,17 @@ class CompletionEndpoints:
         model = await self._model(self._settings.deadline_ms.invoked)
         is_empty = not (fim_input.path or fim_input.prefix.strip() or fim_input.suffix.strip())
         if params.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
-            return JSONResponse(params.response(Completion("", 0.0, is_cut=not is_empty), model))
+            return JSONResponse(params.response(CompletionResult("", 0.0, is_cut=not is_empty), model))
         events = self._events(params, fim_input, client)
         event = await anext(events)
         if params.stream:
             media_type = "application/x-ndjson" if params.event.startswith("{") else "text/event-stream"
             return StreamingResponse(_stream(params, event, events, model), media_type=media_type)
-        while not isinstance(event, Completion):
+        while not isinstance(event, CompletionResult):
             event = await anext(events)
         return JSONResponse(params.response(event, model))
 
-    async def _events(
-        self, params: CompletionRequest, fim_input: FimInput, client: str
-    ) -> AsyncGenerator[str | Completion, None]:
+    async def _events(self, params: CompletionRequest, fim_input: FimInput, client: str) -> _Events:
         """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""
         snapshot = await asyncio.to_thread(build_document(fim_input).snapshot)
         status = self._client.last_status
@@ -264,7 +263,7 @@ class CompletionEndpoints:
                 yield tail
             is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
             stats = result.stats if result else Stats()
-            yield Completion(
+            yield CompletionResult(
                 text.sent,
                 budget.deadline.elapsed_ms,
                 is_short and not text.is_stopped,
@@ -277,12 +276,12 @@ class CompletionEndpoints:
 
 
 async def _stream(
-    params: CompletionRequest, event: str | Completion, events: AsyncGenerator[str | Completion, None], model: str
+    params: CompletionRequest, event: str | CompletionResult, events: _Events, model: str
 ) -> AsyncIterator[str]:
     """The events, each with its JSON."""
     async with aclosing(events):
         try:
-            while not isinstance(event, Completion):
+            while not isinstance(event, CompletionResult):
                 yield params.event.format(json.dumps(params.stream_event(event, model)))
                 event = await anext(events)
             yield params.event.format(json.dumps(params.last_event(event, model)))

@@ -48,7 +48,7 @@ class FimInput:
 
 
 @dataclass(frozen=True)
-class Completion:
+class CompletionResult:
     """The whole text. `is_cut`: it would have gone on, but for its limit or the deadline. `ms` is all that it took."""
 
     text: str
@@ -105,17 +105,17 @@ class LlamaInfillRequest(_BaseRequest, frozen=True):
     def stream_event(self, text: str, model: str) -> dict[str, Any]:
         return {"content": text, "stop": False, "model": model}
 
-    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
+    def last_event(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         return {**self._fields(completion, model), "content": ""}
 
-    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+    def response(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         fields = self._fields(completion, model)
         if not self.response_fields:
             return fields
         flat = fields | {f"timings/{name}": value for name, value in fields["timings"].items()}
         return {name: flat[name] for name in self.response_fields if name in flat}
 
-    def _fields(self, completion: Completion, model: str) -> dict[str, Any]:
+    def _fields(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         stats, tokens = completion.stats, completion.tokens
         prefilled, decode_ms = stats.prefix_tokens - stats.reused_tokens, max(completion.ms - stats.encode_ms, 0.001)
         return {
@@ -146,17 +146,17 @@ class OpenAiCompletionRequest(_BaseRequest, frozen=True):
     def stream_event(self, text: str, model: str) -> dict[str, Any]:
         return self._response({"text": text, "logprobs": None}, model)
 
-    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
+    def last_event(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         return self._with_usage(self.stream_event("", model), completion)
 
-    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+    def response(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         return self._with_usage(self.stream_event(completion.text, model), completion)
 
     def _response(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
         response = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
         return {**response, "choices": [{"index": 0, "finish_reason": None, **choice}]}
 
-    def _with_usage(self, response: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    def _with_usage(self, response: dict[str, Any], completion: CompletionResult) -> dict[str, Any]:
         response["choices"][0]["finish_reason"] = "length" if completion.is_cut else "stop"
         prompt, tokens = completion.stats.prefix_tokens, completion.tokens
         usage = {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
@@ -169,7 +169,7 @@ class MistralFimRequest(OpenAiCompletionRequest, frozen=True):
     def stream_event(self, text: str, model: str) -> dict[str, Any]:
         return self._response({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
 
-    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+    def response(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         message = {"message": {"role": "assistant", "content": completion.text}}
         return self._with_usage(self._response(message, model, "chat.completion"), completion)
 
@@ -201,10 +201,10 @@ class OllamaGenerateRequest(_BaseRequest, frozen=True):
     def stream_event(self, text: str, model: str) -> dict[str, Any]:
         return {"model": model, "created_at": datetime.now(UTC).isoformat(), "response": text, "done": False}
 
-    def last_event(self, completion: Completion, model: str) -> dict[str, Any]:
+    def last_event(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         return {**self.response(completion, model), "response": ""}
 
-    def response(self, completion: Completion, model: str) -> dict[str, Any]:
+    def response(self, completion: CompletionResult, model: str) -> dict[str, Any]:
         read_ms, stats = completion.stats.encode_ms, completion.stats
         counts = {"prompt_eval_count": stats.prefix_tokens, "eval_count": completion.tokens}
         ms = {"total": completion.ms, "load": 0, "prompt_eval": read_ms, "eval": max(completion.ms - read_ms, 0)}

@@ -16,7 +16,7 @@ from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.rewrite_filter import WHY, filtered_edits
 from lsp_server.next_edit.text_diff import TextDiff
-from lsp_server.syntax.parsing import well_formed
+from lsp_server.syntax.parsing import replace_lone_surrogates
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.client import ClientState
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _MAX_EDITS = 6
 
 
-async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit]:
+async def propose_model_edits(session: "Session", situation: Situation) -> Sequence[NextEdit]:
     """Returns a model's edits for a document, best first: those of the edit model, if the user has one."""
     uri = situation.snapshot.uri
     fill_model = session.worker.client
@@ -94,7 +94,7 @@ def _request(
 ) -> NextEditRequest:
     """The text and its changes; for an edit model also those of other documents, for a fill model the proposals."""
     snapshot = situation.snapshot
-    text = well_formed(snapshot.text)
+    text = replace_lone_surrogates(snapshot.text)
     hunks = _hunks(text, situation.old_texts)
     name = name_of(snapshot.uri)
     request = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
@@ -123,7 +123,7 @@ def _hunks(text: str, old_texts: Sequence[str]) -> tuple[Hunk, ...]:
 
 
 def _line_hunks(old: str, new: str) -> list[Hunk]:
-    diff = TextDiff(well_formed(old), well_formed(new))
+    diff = TextDiff(replace_lone_surrogates(old), replace_lone_surrogates(new))
     return [
         Hunk(
             diff.new.count("\n", 0, lines.start),

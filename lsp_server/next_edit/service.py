@@ -176,7 +176,7 @@ class NextEditService(Feature):
                 return []
             if not edits and (state.last_change is not None or other_documents) and not stop.is_set():
                 situation = Situation(snapshot, old_texts, cursor, other_documents)
-                request = asyncio.ensure_future(model.propose(self._session, situation))
+                request = asyncio.ensure_future(model.propose_model_edits(self._session, situation))
                 state.requests.add(request)
                 request.add_done_callback(state.requests.discard)
                 try:

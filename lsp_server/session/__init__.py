@@ -12,7 +12,7 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
 from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
-from lsp_server.diagnosis.models import is_first_time, other_programs_advice, other_programs_downloads
+from lsp_server.diagnosis.models import claim_first_advice, other_programs_advice, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import file_name, names_of, possible_paths, unresolved_path
@@ -178,7 +178,7 @@ class Session:
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.client.better_model and not self.client_capabilities.is_own_plugin and is_first_time():
+        if self.worker.client.better_model and not self.client_capabilities.is_own_plugin and claim_first_advice():
             self.run_in_background(self._advise_on_models())
 
     async def _advise_on_models(self) -> None:

@@ -105,7 +105,7 @@ class Configuration:
         author = Origin.USER if guest_folders is None else Origin.GUEST
         self._options = Layer("initializationOptions", options, author)
         self._sent: dict[str | None, Layer] = {}
-        uris = [workspace_of(names[0]).as_uri()] if names else dict.fromkeys(folders)
+        uris = [settings_root_of(names[0]).as_uri()] if names else dict.fromkeys(folders)
         self.folders = list(map(self._folder, uris))
         """The workspace folders, in the editor's order."""
         self._tops: dict[Path, Path] = {}
@@ -187,7 +187,7 @@ class Configuration:
         names = tuple(filter(self.may_look_at, names))
         roots = {root for folder in self.folders for root in (folder.root, folder.real) if isinstance(root, Path)}
         outside = {name.parent for name in names if self._folders_above(name)[0] is None}
-        tops = {folder: workspace_of(folder) for folder in roots | outside}
+        tops = {folder: settings_root_of(folder) for folder in roots | outside}
         with self._lock:
             if not tops.items() <= self._tops.items():
                 self._tops.update(tops)
@@ -337,7 +337,7 @@ def _disabled(settings: Settings) -> set[str]:
     return {*ids, *(resolve_language_id(language_id, "") for language_id in ids)}
 
 
-def workspace_of(path: Path) -> Path:
+def settings_root_of(path: Path) -> Path:
     """The outermost folder whose settings count for a path: its repository. Without one, or if only folders above that
     have settings of ours, the outermost of those; otherwise the file's own folder.
     """

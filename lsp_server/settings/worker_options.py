@@ -110,7 +110,7 @@ def _resolved(model: str) -> str:
     names_no_folder = catalogue.names_no_folder(model)
     is_ollamas = bool(_OLLAMAS.fullmatch(model))
     may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
-    if (is_ollamas or may_be_anothers) and (file := discovery.find_model_file(model)):
+    if (is_ollamas or may_be_anothers) and (file := discovery.find_foreign_model_file(model)):
         return file
     if is_ollamas:  # and never a file of that name in a checkout
         raise ValueError("Ollama has no model of this name here, and a file is written ./NAME")

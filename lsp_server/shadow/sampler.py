@@ -57,7 +57,7 @@ class _Sample:
     saved: asyncio.Future[list[str | None]]
 
 
-class Sampler(Feature):
+class ShadowSampler(Feature):
     def __init__(self, session: "Session", ledger: Ledger) -> None:
         self._session = session
         self._ledger = ledger

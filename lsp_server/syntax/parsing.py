@@ -19,7 +19,7 @@ from inference.ending import unpaired
 from lsp_server.syntax.language_table import HARMFUL
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start, model_line_ends
-from lsp_server.syntax.scanning import brackets_of, open_quote
+from lsp_server.syntax.scanning import find_brackets, open_quote
 
 _CHUNK_CHARACTERS = 2048
 
@@ -107,7 +107,7 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     was_broken = old_tree.root_node.has_error
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
     if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
-        tree = parse_unless(Limit(_MAX_MENDED_S), language, data, mended)
+        tree = parse_unless(CpuLimit(_MAX_MENDED_S), language, data, mended)
     if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
         return None
     tree.edit(byte, byte + len(closers), byte, start, end, start)
@@ -129,8 +129,8 @@ def missing_closers(text: str, offset: int, table: LanguageTable) -> str:
         if line_prefix and line_prefix[-1] in _BEFORE_A_NAME
         else ""
     )
-    _, still_open = unpaired(brackets_of(line_prefix[:quote] if quote >= 0 else line_prefix, table))
-    closers, _ = unpaired(brackets_of(text[offset:end], table))
+    _, still_open = unpaired(find_brackets(line_prefix[:quote] if quote >= 0 else line_prefix, table))
+    closers, _ = unpaired(find_brackets(text[offset:end], table))
     return ending + "".join(CLOSERS[bracket] for _, bracket in reversed(still_open[len(closers) :]))
 
 
@@ -146,7 +146,7 @@ def _after_slow_steps(count: int) -> Callable[[int], bool]:
     return give_up
 
 
-class Limit:
+class CpuLimit:
     """When to give up (`reached`): after `cpu_s` of processor time since the first question, or once told to."""
 
     def __init__(self, cpu_s: float) -> None:
@@ -192,7 +192,7 @@ def parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes
 
 
 def parse(
-    language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None, limit: Limit | None = None
+    language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None, limit: CpuLimit | None = None
 ) -> Tree | None:
     """The tree of `text`; None without a grammar, beyond the limits, or if parsing it would crash.
 
@@ -202,7 +202,7 @@ def parse(
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
         return None
-    limit = limit or Limit(MAX_PARSE_S)
+    limit = limit or CpuLimit(MAX_PARSE_S)
     if "\r" in text and "\n" not in text:  # grammars take it for white space within a line
         text, old_tree = model_line_ends(text, text), None
     if old_tree is not None and edited is not None and len(text) > LONG_CHARACTERS:
@@ -255,6 +255,6 @@ class Source:
         return Source(text, language_id, parse(language_id, text), uri)
 
 
-def well_formed(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """`text` with U+FFFD in place of each lone surrogate, which UTF-8 cannot hold and no model can read."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)

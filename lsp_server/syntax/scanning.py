@@ -18,7 +18,7 @@ def _scanner(table: LanguageTable) -> re.Pattern[str]:
     return re.compile("|".join((table.string_pattern, *blocks, *comments, f"[{re.escape(_BRACKETS)}]")))
 
 
-def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
+def find_brackets(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
     """Each bracket outside strings and comments, with its offset."""
     for match in _scanner(table).finditer(text):
         if match.group() in _BRACKETS:

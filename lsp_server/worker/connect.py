@@ -99,7 +99,7 @@ class WorkerLink:
             await asyncio.wait({self.reading})
 
 
-async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerLink:
+async def attach_to_running(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerLink:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
     is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
     refuses or the folder is unsafe.
@@ -144,14 +144,14 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
 async def attach_with_retries(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> WorkerLink:
-    """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
+    """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach_to_running`:
     NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back
     within `RETURN_S`.
     """
     deadline_s = asyncio.get_running_loop().time() + RETURN_S
     while True:
         try:
-            return await attach(paths, name, limit_s)
+            return await attach_to_running(paths, name, limit_s)
         except NotListeningError:
             pid = await asyncio.to_thread(pid_of, paths)
             if pid in (None, retired_pid):
@@ -176,13 +176,13 @@ async def attach_or_start(
     """Joins the worker of `options` at `paths`, starting it if there is none, or one that has retired. Raises
     WorkerError.
     """
-    require_folders(paths)
+    ensure_private_folders(paths)
     lock = FileLock(paths.start_lock, mode=0o600, thread_local=False)
     try:
         async with asyncio.timeout(START_S):
             while True:
                 with suppress(NotListeningError):
-                    return await attach(paths, name)
+                    return await attach_to_running(paths, name)
                 with suppress(Timeout, NotListeningError), lock.acquire(blocking=False):
                     try:  # again: another client may have started it in between
                         return await attach_with_retries(paths, name, retired_pid=retired_pid)
@@ -210,7 +210,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
     while True:
         status = process.poll()
         try:
-            return await attach(paths, name)
+            return await attach_to_running(paths, name)
         except ForeignListenerError as error:
             if status == _EXIT_TAKEN:
                 raise WorkerError(ErrorCode.STOPPED, str(error)) from error
@@ -266,7 +266,7 @@ def launch_worker(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Pop
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
-def require_folders(paths: WorkerPaths) -> None:
+def ensure_private_folders(paths: WorkerPaths) -> None:
     """Creates private folders for sockets and logs. Raises WorkerError if there is none for sockets."""
     if os.name != "nt" and len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         message = f"the path of the folder {paths.folder} is too long; set INFILL_LS_RUNTIME_DIR to a shorter one"

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
+from inference.messages import InfillRequest, Pinned, Snippet, WorkerOptions
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.http.app import MAX_BODY_BYTES, MAX_REQUESTS
 from lsp_server.worker import WorkerClient
@@ -111,7 +111,7 @@ async def http(endpoint: Listening) -> AsyncIterator[httpx2.AsyncClient]:
 def around(request: InfillRequest) -> tuple[str, str]:
     """The text in front of the request's hole, and behind it."""
     before, _, after = request.segments
-    assert isinstance(before, Text) and isinstance(after, Text)
+    assert isinstance(before, Pinned) and isinstance(after, Pinned)
     return before.text, after.text
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.messages import Candidate, Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma.cuda_graphs import CudaGraphCapturer, CudaGraphNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
@@ -53,7 +53,8 @@ def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
 
 
 def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=6, single_line=True), Text("\nb ="), Hole(starts_with=" x"), Text("\n"))
+    line = Hole(max_tokens=6, single_line=True)
+    segments = (Pinned("a ="), line, Pinned("\nb ="), Hole(starts_with=" x"), Pinned("\n"))
     request = InfillRequest("r", segments, candidates=4, max_steps=6, seed=1)
     candidates = [event for event in engine.infill(request) if isinstance(event, Candidate)]
     assert candidates
@@ -64,7 +65,7 @@ def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
 
 def test_a_reused_prefix_gives_the_same_answer(engine: Engine) -> None:
     request = InfillRequest(
-        "r", (Text("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), Text("\n")), max_steps=4, seed=1
+        "r", (Pinned("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), Pinned("\n")), max_steps=4, seed=1
     )
     first, again = ([e.texts for e in engine.infill(request) if isinstance(e, Candidate)] for _ in range(2))
     assert first == again

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from inference import messages
-from inference.messages import Amend, Cancel, Candidate, Done, Draft, Failed, Hole, Outcome, Status, Text
+from inference.messages import Amend, Cancel, Candidate, Done, Draft, Failed, Hole, Outcome, Pinned, Status
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import Process, RawClient, fill, is_idle, long_fill
 
@@ -68,14 +68,14 @@ LINE = "value=foo(bar,baz[12]);" * 600_000
 @pytest.mark.parametrize(
     "segments",
     [
-        (Text("x = "), Hole(max_tokens=4), Text(LINE), Hole(max_tokens=4), Text("\n")),
-        (Text("x = "), Hole(text=LINE, strength=0.5), Text("\n")),
-        (Text("x = "), Hole(starts_with=LINE), Text("\n")),
+        (Pinned("x = "), Hole(max_tokens=4), Pinned(LINE), Hole(max_tokens=4), Pinned("\n")),
+        (Pinned("x = "), Hole(text=LINE, strength=0.5), Pinned("\n")),
+        (Pinned("x = "), Hole(starts_with=LINE), Pinned("\n")),
     ],
     ids=["before and behind", "in a hole", "at the start of a hole"],
 )
 async def test_behind_a_long_line_others_are_answered(
-    client: RawClient, resident: WorkerPaths, segments: tuple[Text | Hole, ...]
+    client: RawClient, resident: WorkerPaths, segments: tuple[Pinned | Hole, ...]
 ) -> None:
     other = await RawClient.open(resident)
     client.send(messages.InfillRequest("long", segments, max_steps=1))

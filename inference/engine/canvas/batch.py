@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.layout import OPEN, ComposedCanvas, HoleLayout, HoleRows
+from inference.engine.canvas.layout import OPEN, CanvasHole, ComposedCanvas, HoleRows
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models.infill_config import ENTROPY_BOUND, InfillConfig
 
@@ -119,7 +119,7 @@ class ConstraintBuilder:
         self._device = device
 
     def build(
-        self, canvas: CanvasBatch, holes: Sequence[HoleLayout], *, forced_starts: Sequence[ForcedStart] = ()
+        self, canvas: CanvasBatch, holes: Sequence[CanvasHole], *, forced_starts: Sequence[ForcedStart] = ()
     ) -> Constraint:
         """The constraint of canvases with these holes, some of which must start in a given way."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)

@@ -16,7 +16,7 @@ HoleRows = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class HoleLayout:
+class CanvasHole:
     """One hole: given rows that begin its fill (`forced_ids`), then `min_rows` to `max_rows` open rows.
 
     The first open row becomes one of `allowed_ids`, if stated. The first `num_healed_bytes` of its tokens are in the
@@ -74,7 +74,7 @@ class CanvasPlan:
     """
 
     prefix_ids: tuple[int, ...]
-    holes: tuple[HoleLayout, ...]
+    holes: tuple[CanvasHole, ...]
     pinned_after: tuple[tuple[int, ...], ...]
     width: int
     hole_range: range

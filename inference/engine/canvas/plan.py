@@ -13,10 +13,10 @@ import msgspec
 
 from inference.engine import text_window
 from inference.engine.canvas import prompt
-from inference.engine.canvas.layout import CanvasPlan, HoleLayout
+from inference.engine.canvas.layout import CanvasHole, CanvasPlan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
+from inference.messages import MAX_STEPS, Hole, InfillRequest, Pinned
 from inference.models.infill_config import InfillConfig
 
 _SUFFIX_TOKENS = 16
@@ -47,7 +47,7 @@ def text_and_holes(request: InfillRequest) -> TextAndHoles:
     texts: list[list[str]] = [[]]
     holes: list[Hole] = []
     for segment in request.segments:
-        if isinstance(segment, Text):
+        if isinstance(segment, Pinned):
             texts[-1].append(segment.text)
             continue
         _check(segment)
@@ -101,7 +101,7 @@ class CanvasPlanner:
             self._vocabulary, self._infill_config, previous_text + texts[group.start], max_tokens
         )
         ids, healed = self._vocabulary.heal(ids)
-        layouts: list[HoleLayout] = []
+        layouts: list[CanvasHole] = []
         pinned_after: list[tuple[int, ...]] = []
         for index in group:
             layouts.append(self._layout(holes[index], healed))
@@ -164,14 +164,14 @@ class CanvasPlanner:
             return ids, ()
         return ids + (self._frame.filler_id,) * max(0, self._infill_config.canvas_tokens - len(ids)), ()
 
-    def _layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
+    def _layout(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
         if (hole.text and hole.strength < 1) or hole.strength == 0:
             return self._existing_layout(hole, healed)
         forced, start = self._forced_start(healed, hole.starts_with)
         healed_bytes = len(self._vocabulary.bytes_of(list(healed)))
         max_tokens = hole.max_tokens or self._infill_config.slots.for_kind(hole.kind, self._infill_config.canvas_tokens)
         maximum = max(1, min(max_tokens, self._max_open_rows(len(forced))))
-        return HoleLayout(
+        return CanvasHole(
             max_rows=maximum,
             min_rows=min(hole.min_tokens, maximum),
             forced_ids=forced,
@@ -181,7 +181,7 @@ class CanvasPlanner:
             num_forced_bytes=healed_bytes + len(hole.starts_with.encode()),
         )
 
-    def _existing_layout(self, hole: Hole, healed: tuple[int, ...]) -> HoleLayout:
+    def _existing_layout(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
         Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the
@@ -197,11 +197,11 @@ class CanvasPlanner:
         healed_bytes = len(healed_text)
         if hole.strength == 0:
             num_forced = healed_bytes + len(hole.text.encode())
-            return HoleLayout(0, 0, forced + ids, None, healed_bytes, hole.single_line, (), 0.0, num_forced)
+            return CanvasHole(0, 0, forced + ids, None, healed_bytes, hole.single_line, (), 0.0, num_forced)
         allowed = self._healing_ids(healed_text, hole) if healed_text and not forced else None
         num_forced = healed_bytes + len(hole.starts_with.encode())
         rows = len(ids)
-        return HoleLayout(rows, rows, forced, allowed, healed_bytes, hole.single_line, ids, hole.strength, num_forced)
+        return CanvasHole(rows, rows, forced, allowed, healed_bytes, hole.single_line, ids, hole.strength, num_forced)
 
     def _healing_ids(self, start: bytes, hole: Hole) -> tuple[int, ...]:
         return tuple(self._vocabulary.ids_extending(start, single_line=hole.single_line))
@@ -226,14 +226,14 @@ class CanvasPlanner:
         return forced, self._vocabulary.bytes_of(list(last))
 
 
-def _min_rows(hole: HoleLayout) -> int:
+def _min_rows(hole: CanvasHole) -> int:
     """The fewest slots to leave a hole on a crowded canvas."""
     return max(hole.min_rows, int(hole.max_rows * _MIN_ROWS_SHARE))
 
 
 def _shrink_to_width(
-    holes: Sequence[HoleLayout], pinned_after: Sequence[Sequence[int]], width: int
-) -> tuple[HoleLayout, ...]:
+    holes: Sequence[CanvasHole], pinned_after: Sequence[Sequence[int]], width: int
+) -> tuple[CanvasHole, ...]:
     """The holes, narrowed equally if they would not fit a canvas of `width` rows at their widest."""
     pinned = sum(map(len, pinned_after[:-1])) + sum(len(hole.forced_ids) for hole in holes)
     suffix = min(_SUFFIX_TOKENS, len(pinned_after[-1]))

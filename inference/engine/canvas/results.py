@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from inference.engine.canvas import repetition
-from inference.engine.canvas.layout import HoleLayout, HoleRows
+from inference.engine.canvas.layout import CanvasHole, HoleRows
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.messages import Candidate, Draft, Hole
@@ -39,7 +39,7 @@ class FilledCanvas:
         probs = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
         return fmean(math.log(max(prob, _MIN_PROB)) for prob in probs or [1.0])
 
-    def texts(self, vocabulary: Vocabulary, holes: Sequence[HoleLayout]) -> tuple[str, ...]:
+    def texts(self, vocabulary: Vocabulary, holes: Sequence[CanvasHole]) -> tuple[str, ...]:
         """The texts of the holes, without the bytes that healing moved into them."""
         values = (
             b"".join(self.hole_bytes(vocabulary, index, hole))[hole.num_healed_bytes :]
@@ -47,7 +47,7 @@ class FilledCanvas:
         )
         return tuple(text.decode("utf-8", errors="replace") for text in values)
 
-    def hole_bytes(self, vocabulary: Vocabulary, index: int, hole: HoleLayout) -> list[bytes]:
+    def hole_bytes(self, vocabulary: Vocabulary, index: int, hole: CanvasHole) -> list[bytes]:
         """The bytes of a hole's rows, the healed ones too; a line break ends a single-line hole in mid-token."""
         first, _, last = self.spans[index]
         values = list[bytes]()
@@ -62,7 +62,7 @@ class FilledCanvas:
             num_bytes += len(value)
         return values
 
-    def token_texts(self, vocabulary: Vocabulary, index: int, hole: HoleLayout) -> "TokenTexts":
+    def token_texts(self, vocabulary: Vocabulary, index: int, hole: CanvasHole) -> "TokenTexts":
         """The current text of one hole: a text per token, whole characters only, and the confidence of each.
 
         Tokens that hold half a character join the next one.
@@ -110,7 +110,7 @@ def fill_flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
 
 
 def rank_fills(
-    vocabulary: Vocabulary, holes: Sequence[HoleLayout], canvases: Sequence[FilledCanvas], scores: Sequence[float]
+    vocabulary: Vocabulary, holes: Sequence[CanvasHole], canvases: Sequence[FilledCanvas], scores: Sequence[float]
 ) -> list[RankedFill]:
     """The different answers for these holes, best first; last those with a flaw."""
     best: dict[tuple[str, ...], RankedFill] = {}

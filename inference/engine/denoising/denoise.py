@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from inference.engine.canvas.batch import CanvasBatch, Constraint
-from inference.engine.canvas.layout import HoleLayout
+from inference.engine.canvas.layout import CanvasHole
 from inference.engine.canvas.results import FilledCanvas
 from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
@@ -116,7 +116,7 @@ class PartialNoise:
 
     @classmethod
     def from_holes(
-        cls, canvas: CanvasBatch, holes: Sequence[HoleLayout], generator: torch.Generator
+        cls, canvas: CanvasBatch, holes: Sequence[CanvasHole], generator: torch.Generator
     ) -> "PartialNoise | None":
         """None where no text is reworked; else some of its tokens, at random, are noised."""
         if not any(hole.existing_ids for hole in holes):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.engine.canvas.layout import HoleLayout
+from inference.engine.canvas.layout import CanvasHole
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.infill_config import InfillConfig
 
@@ -41,7 +41,7 @@ class SearchBudget:
         return cls(candidates, min(infill_config.quick_steps, max_steps or infill_config.sampler.max_steps))
 
 
-def grid_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:
+def grid_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` choices of lengths, spread evenly over a rising grid within the limits; for 1 the usual one."""
     if count == 1:
         return [usual_hole_lengths(holes)]
@@ -51,7 +51,7 @@ def grid_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...
     return list(dict.fromkeys(spread))
 
 
-def resizable_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int, ...]]:
+def resizable_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different starting lengths for a model that adds and removes rows itself.
 
     As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.
@@ -64,7 +64,7 @@ def resizable_lengths(holes: Sequence[HoleLayout], count: int) -> list[tuple[int
     return list(dict.fromkeys(longer))[:count]
 
 
-def candidate_lengths(holes: Sequence[HoleLayout], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
+def candidate_lengths(holes: Sequence[CanvasHole], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
     """Up to `count` lengths to try where the checkpoint gives no signal.
 
     `usual_first`: those of a line by how usual they are.
@@ -75,19 +75,19 @@ def candidate_lengths(holes: Sequence[HoleLayout], count: int, *, usual_first: b
     return sorted(choices, key=lambda sizes: length_deviation(holes, sizes)) if usual_first else choices
 
 
-def usual_hole_lengths(holes: Sequence[HoleLayout], part: float = 1.0) -> tuple[int, ...]:
+def usual_hole_lengths(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[int, ...]:
     """The likeliest length of each hole judging only by its limits, or that part of it."""
     usual = [_USUAL_LINE if hole.single_line else min(_USUAL_BLOCK, hole.max_rows * 2 // 3) for hole in holes]
     sizes = [round(size * part) for size in usual]
     return tuple(max(hole.min_rows, min(size, hole.max_rows)) for hole, size in zip(holes, sizes, strict=True))
 
 
-def length_deviation(holes: Sequence[HoleLayout], sizes: Sequence[int]) -> float:
+def length_deviation(holes: Sequence[CanvasHole], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
     ratios = [max(1, size) / max(1, usual) for size, usual in zip(sizes, usual_hole_lengths(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
 
 
-def _grid(hole: HoleLayout) -> list[int]:
+def _grid(hole: CanvasHole) -> list[int]:
     inside = [size for size in _GRID if hole.min_rows < size < hole.max_rows]
     return sorted({hole.min_rows, *inside, hole.max_rows})

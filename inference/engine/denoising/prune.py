@@ -7,7 +7,7 @@ bad early and not at the end. `pin_start` drops the canvases that contradict wha
 
 from collections.abc import Sequence
 
-from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas, HoleLayout
+from inference.engine.canvas.layout import CanvasHole, CanvasPlan, ComposedCanvas
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.denoising.denoise import Denoiser
@@ -65,7 +65,7 @@ def pin_start(model: LoadedModel, loop: Denoiser, plan: CanvasPlan, hole: int, t
 
 
 def _matched_rows(
-    vocabulary: Vocabulary, loop: Denoiser, index: int, layout: HoleLayout, hole: int, text: str
+    vocabulary: Vocabulary, loop: Denoiser, index: int, layout: CanvasHole, hole: int, text: str
 ) -> tuple[int, bytes] | None:
     """How many rows of the hole `text` covers, and its bytes that begin the next row; None if the answer disagrees."""
     rows = loop.filled_canvas(index).hole_bytes(vocabulary, hole, layout)

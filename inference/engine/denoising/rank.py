@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 
 from inference.engine.canvas import results
-from inference.engine.canvas.layout import CanvasPlan, HoleLayout
+from inference.engine.canvas.layout import CanvasHole, CanvasPlan
 from inference.engine.canvas.results import FilledCanvas, RankedFill
 from inference.engine.denoising import length
 from inference.engine.loaded_model import LoadedModel
@@ -65,7 +65,7 @@ def ranks_by_masking(traits: ModelTraits) -> bool:
     return traits.noise is NoiseKind.MASK and not traits.can_resize and not traits.can_score
 
 
-def num_lengths(traits: ModelTraits, holes: Sequence[HoleLayout]) -> int:
+def num_lengths(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:
     if all(hole.single_line for hole in holes):
         return _NUM_LINE_LENGTHS
     return 1 if ranks_by_masking(traits) else 3
@@ -142,7 +142,7 @@ class FillRanker:
                 yield from self.score_by_masking(canvases, scores, 0)
                 return
         for canvas, fill, suffix in zip(canvases, fill_logprobs, suffix_logprobs, strict=True):
-            score = combine_scores(sum(fill), len(fill), sum(suffix) / len(suffix) if suffix else None, self.weights)
+            score = score_with_suffix(sum(fill), len(fill), sum(suffix) / len(suffix) if suffix else None, self.weights)
             sizes = [end - first for _, first, end in canvas.spans]
             score -= self.weights.length_deviation * length.length_deviation(self._plan.holes, sizes)
             end = (
@@ -219,11 +219,11 @@ def fill_scores(
     for logprobs, (_, suffix) in zip(all_logprobs, candidates, strict=True):
         count = len(logprobs) - len(suffix)
         suffix_logprob = float(logprobs[count:].mean()) if suffix else None
-        scores.append(combine_scores(float(logprobs[:count].sum()), count, suffix_logprob, weights))
+        scores.append(score_with_suffix(float(logprobs[:count].sum()), count, suffix_logprob, weights))
     return scores
 
 
-def combine_scores(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
+def score_with_suffix(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
     """The score of a fill of log-probability `fill` whose suffix has this mean log-probability, None without one."""
     score = fill / max(1.0, tokens + weights.smoothing)
     score = score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)

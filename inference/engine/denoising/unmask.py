@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, ComposedCanvas, HoleLayout, HoleRows
+from inference.engine.canvas.layout import OPEN, CanvasHole, ComposedCanvas, HoleRows
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.loaded_model import LoadedModel
@@ -100,7 +100,7 @@ class ResizeRules:
     """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
     @classmethod
-    def from_model(cls, model: LoadedModel, holes: Sequence[HoleLayout]) -> "ResizeRules | None":
+    def from_model(cls, model: LoadedModel, holes: Sequence[CanvasHole]) -> "ResizeRules | None":
         """For canvases with these holes; None if the model cannot request that."""
         stated = model.infill_config
         if not model.traits.can_resize:

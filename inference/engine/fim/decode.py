@@ -22,7 +22,7 @@ from torch import Tensor
 
 from inference.ending import merge_typed_piece, slice_pieces
 from inference.engine.canvas.batch import FORBIDDEN
-from inference.engine.canvas.layout import HoleLayout
+from inference.engine.canvas.layout import CanvasHole
 from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.fim.prompt import FimPrompt
@@ -157,7 +157,7 @@ class Branch:
         if prompt.query is not None:
             return (text,), (fmean(canvas.confidences or [1.0]),)
         pieces, confidences = canvas.token_texts(
-            vocabulary, 0, HoleLayout(len(self.ids), num_healed_bytes=prompt.healed_bytes)
+            vocabulary, 0, CanvasHole(len(self.ids), num_healed_bytes=prompt.healed_bytes)
         )
         typed = prompt.fill_prefix + prompt.forced_start[prompt.healed_bytes :].decode()
         pieces, confidences = slice_pieces(0, len(text), (prompt.fill_prefix, *pieces), (1.0, *confidences))

@@ -155,7 +155,7 @@ def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) 
         raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
     for name in names:
         expected = (text.vocab_size, text.hidden_size)
-        packed = scales_of(name) in shapes  # in words, so that its columns tell nothing
+        packed = scales_name_of(name) in shapes  # in words, so that its columns tell nothing
         if name.endswith("embed_tokens.weight") and shapes[name] != expected and not packed:
             raise ModelError(
                 f"{file}: text_config.vocab_size, hidden_size: {expected}, but {name} is of shape {shapes[name]}; "
@@ -168,5 +168,5 @@ def packing_of(checkpoint: Checkpoint) -> Packing | None:
     return _config(checkpoint.folder, checkpoint.config).quantization
 
 
-def scales_of(weight: str) -> str:
+def scales_name_of(weight: str) -> str:
     return weight.removesuffix("weight") + "scales"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.models.checkpoint_files import first_line
+from inference.models.checkpoint_files import first_error_line
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
@@ -216,7 +216,7 @@ def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaN
         faster = make()
         worst = difference(faster, plainer)
     except Exception as error:  # a device may refuse, and another transformers release may differ
-        log.warning("a faster pass cannot run here and is not used: %s", first_line(error))
+        log.warning("a faster pass cannot run here and is not used: %s", first_error_line(error))
         return plainer
     if worst <= 1.0:
         return faster

@@ -118,7 +118,7 @@ def rms_norm(norm: Any, rows: Tensor) -> Tensor:
     return functional.rms_norm(rows.float(), rows.shape[-1:], weight, norm.eps).type_as(rows)
 
 
-def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
+def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:
     """(B, W, heads, D), rotated by position."""
     cosine, sine = (part[:, :, None] for part in rotary)
     first, second = heads.chunk(2, -1)
@@ -142,8 +142,8 @@ def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | Non
     queries = attention.q_proj(normed).view(shape)
     keys = attention.k_proj(normed).view(shape)
     values = keys if attention.v_proj is None else attention.v_proj(normed).view(shape)
-    queries = rotated(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
-    keys = rotated(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
+    queries = apply_rotary(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
+    keys = apply_rotary(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
     values = rms_norm(attention.v_norm, values).transpose(1, 2)
     mixed = attend(queries, *append(keys, values), mask, attention.scaling)
     return attention.o_proj(mixed.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]

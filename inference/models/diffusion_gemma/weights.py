@@ -79,7 +79,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
         )
         model = without_weights(config)
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
-        reason = checkpoint_files.first_line(error)
+        reason = checkpoint_files.first_error_line(error)
         raise ModelError(f"{checkpoint.source} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")

@@ -74,7 +74,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self.token_ms = self.prompt_token_ms = 0.0
         entry = catalogue.find_entry(checkpoint.name) if network.on_cpu else None
         is_usual = entry is not None and [dtype] == precision.candidate_formats(network.device, None)[:1]
-        self._speed_name = precision.speed_name(entry.name) if entry and is_usual else ""
+        self._speed_name = precision.times_key(entry.name) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,

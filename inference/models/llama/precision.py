@@ -113,13 +113,13 @@ class SuggestionTimes:
         return cls(place_s, line_s, key_s, edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
-def speed_name(model: str) -> str:
+def times_key(model: str) -> str:
     """What the times of a model are saved by: they hold for these threads."""
     return f"{model}, {torch.get_num_threads()} threads"
 
 
 def measured_passes(name: str) -> PassTimes | None:
-    """The least that a model's passes took on this machine, by its `speed_name`; None if it has not run."""
+    """The least that a model's passes took on this machine, by its `times_key`; None if it has not run."""
     return machine_cache.read("passes", PassTimes).get(name)
 
 

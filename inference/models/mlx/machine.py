@@ -24,7 +24,7 @@ _DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
 
 
 @dataclass(frozen=True)
-class MlxDevice:
+class MlxDeviceInfo:
     on_gpu: bool
     total_bytes: int
     free_bytes: int
@@ -53,7 +53,7 @@ def is_apple_silicon() -> bool:
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
-def require_mlx() -> MlxDevice:
+def require_mlx() -> MlxDeviceInfo:
     """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
@@ -63,6 +63,6 @@ def require_mlx() -> MlxDevice:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
     memory = psutil.virtual_memory()
     if not mx.is_available(mx.gpu):
-        return MlxDevice(False, memory.total, memory.available)
+        return MlxDeviceInfo(False, memory.total, memory.available)
     total = int(mx.device_info(mx.gpu).get("max_recommended_working_set_size", memory.total * _WORKING_SET))
-    return MlxDevice(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))
+    return MlxDeviceInfo(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))

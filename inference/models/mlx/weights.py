@@ -20,7 +20,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.config import packing_of, scales_of
+from inference.models.diffusion_gemma.config import packing_of, scales_name_of
 from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
@@ -51,7 +51,7 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
     except ModelError:
         raise
     except Exception as error:  # a broken file raises anything, and must not end the worker
-        reason = checkpoint_files.first_line(error)
+        reason = checkpoint_files.first_error_line(error)
         raise ModelError(f"{checkpoint.name}: its weights cannot be loaded: {reason}") from error
     return model.eval()
 
@@ -82,7 +82,7 @@ def _stored(checkpoint: Checkpoint) -> dict[str, mx.array]:
 def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> dict[str, Any] | bool:
     """How a matrix is packed, by its shapes: `group_size`, `bits` and `mode`; False: it is not."""
     weight = stored.get(f"{path}.weight") if hasattr(module, "to_quantized") else None
-    scales = stored.get(scales_of(f"{path}.weight"))
+    scales = stored.get(scales_name_of(f"{path}.weight"))
     if weight is None or scales is None:
         return False
     columns = module.weight.shape[-1]
@@ -124,7 +124,7 @@ _KEPT_BYTES = 1 << 30
 
 
 def load_adapter(
-    checkpoint: Checkpoint, device: machine.MlxDevice, dtype: str | None, progress: OnProgress
+    checkpoint: Checkpoint, device: machine.MlxDeviceInfo, dtype: str | None, progress: OnProgress
 ) -> DiffusionGemmaAdapter:
     """The model in the memory of this machine. Raises ModelError."""
     tokenizer = checkpoint.tokenizer()
@@ -138,7 +138,7 @@ def load_adapter(
     return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)
 
 
-def _fitting(checkpoint: Checkpoint, device: machine.MlxDevice, requested: str | None) -> str:
+def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
     dtype = device.dtype(checkpoint, requested)
     needed = needed_bytes(_weight_bytes(checkpoint, dtype))
@@ -160,7 +160,7 @@ def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
 
 
-def _prepare(device: machine.MlxDevice) -> None:
+def _prepare(device: machine.MlxDeviceInfo) -> None:
     if device.on_gpu:
         mx.set_wired_limit(device.total_bytes)  # keep weights in memory that were not used for a while
         mx.set_cache_limit(_KEPT_BYTES)

@@ -10,7 +10,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
+from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
 from tests.inference.engine import filling
@@ -33,7 +33,7 @@ def each(request: pytest.FixtureRequest) -> Engine:
     return request.getfixturevalue(request.param)
 
 
-def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
+def fill(engine: Engine, *segments: Pinned | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
     answer = filling.fill(engine, *segments, **options)
     assert answer.candidates
     return answer.candidates, answer.done, answer.drafts
@@ -43,7 +43,7 @@ FAR = "\n" + "\n".join(f"value_{i} = {i}" for i in range(60)) + "\nb ="
 
 
 def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
-    candidates, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=12), Text(REST), candidates=4, max_steps=5, seed=3)
+    candidates, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=12), Pinned(REST), candidates=4, max_steps=5, seed=3)
     whole = [c for c in candidates if c.texts[0] and "\ufffd" not in c.texts[0]]
     assert 1 < len(candidates) <= 4
     assert len({c.texts for c in candidates}) == len(candidates)
@@ -53,12 +53,12 @@ def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
 def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
     forbidden = set(engine.loaded.vocabulary.special_ids)
     for seed in range(3):
-        candidates, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=16), Text(REST), max_steps=2, seed=seed)
+        candidates, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=16), Pinned(REST), max_steps=2, seed=seed)
         assert not forbidden & set(engine.loaded.vocabulary.encode(candidates[0].texts[0]))
 
 
 def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=6), Text("\nb ="), Hole(max_tokens=6), Text("\n"))
+    segments = (Pinned("a ="), Hole(max_tokens=6), Pinned("\nb ="), Hole(max_tokens=6), Pinned("\n"))
     candidates, _, drafts = fill(embedded, *segments, drafts=True, max_steps=6, seed=2)
     assert drafts[-1].texts == candidates[0].texts
     *steps, last = [draft.step for draft in drafts]
@@ -72,7 +72,7 @@ def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
 
 def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     hole = Hole(max_tokens=8, text="???")
-    segments = (Text("a ="), hole, Text(FAR), hole, Text("\n"))
+    segments = (Pinned("a ="), hole, Pinned(FAR), hole, Pinned("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=Deadline(0)) if e is not None]
     assert not candidate.complete
@@ -85,14 +85,14 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
 def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, least: int) -> None:
-    request = InfillRequest("r", (Text(SOURCE), hole, Text(REST)), seed=1, drafts=True)
+    request = InfillRequest("r", (Pinned(SOURCE), hole, Pinned(REST)), seed=1, drafts=True)
     events = engine.infill(request, deadline=Deadline(0))
     draft = [event for event in events if isinstance(event, Draft)][-1]  # what repeats itself is no candidate
     assert len(draft.pieces[0]) >= least
 
 
 def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine) -> None:
-    segments = tuple(part for _ in range(200) for part in (Text("x = "), Hole(text="???"), Text("\n" * 40)))
+    segments = tuple(part for _ in range(200) for part in (Pinned("x = "), Hole(text="???"), Pinned("\n" * 40)))
     request = InfillRequest("r", segments, candidates=16, max_steps=48)
     *_, done = embedded.infill(request, deadline=Deadline(0))
     assert done.stats.canvases == 1
@@ -100,16 +100,16 @@ def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine
 
 
 def test_a_candidate_has_its_tokens_with_a_probability_each(embedded: Engine) -> None:
-    hole = Hole(min_tokens=5, max_tokens=6, starts_with="ret")
+    parts = (Pinned(SOURCE), Hole(min_tokens=5, max_tokens=6, starts_with="ret"), Pinned(REST))
     for seed in range(200):
-        (candidate, *_), _, drafts = fill(embedded, Text(SOURCE), hole, Text(REST), max_steps=4, seed=seed, drafts=True)
+        (candidate, *_), _, drafts = fill(embedded, *parts, max_steps=4, seed=seed, drafts=True)
         if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
             break
     assert "\ufffd" not in candidate.texts[0]
     assert "".join(candidate.pieces[0]) == candidate.texts[0]
     assert len(candidate.confidences[0]) == len(candidate.pieces[0])
     assert all(0 < prob <= 1 for prob in candidate.confidences[0])
-    (given, *_), _, _ = fill(embedded, Text("x = "), Hole(text="1", strength=0.0), Text("\n"))
+    (given, *_), _, _ = fill(embedded, Pinned("x = "), Hole(text="1", strength=0.0), Pinned("\n"))
     assert (given.pieces, given.confidences) == ((("1",),), ((1.0,),))
 
 
@@ -119,18 +119,18 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     engine, hole = Engine(registry.load_model(str(tmp_path), device="cpu")), Hole(min_tokens=4, max_tokens=4)
     answered = []
     for seed in range(30):
-        segments = (Text(SOURCE), hole, Text("\nb = "), hole, Text(REST))
+        segments = (Pinned(SOURCE), hole, Pinned("\nb = "), hole, Pinned(REST))
         events = engine.infill(InfillRequest("r", segments, max_steps=2, seed=seed))
         answered.append([event for event in events if isinstance(event, Candidate)])
     assert not any("\ufffd" in text for found in answered for each in found for text in each.texts)
     assert [] in answered, "where both are halves there is no candidate"
     assert {number for found in answered for each in found for number in each.unfilled} == {0, 1}
-    (candidate, *_), _, _ = fill(engine, Text("x = "), Hole(text="caf\ufffd", strength=0.0), Text("\n"))
+    (candidate, *_), _, _ = fill(engine, Pinned("x = "), Hole(text="caf\ufffd", strength=0.0), Pinned("\n"))
     assert candidate.texts == ("caf\ufffd",), "what the user has there stays"
 
 
 def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
-    parts = [(Text(SOURCE + "x" * n), Hole(max_tokens=6), Text(REST)) for n in range(3)]
+    parts = [(Pinned(SOURCE + "x" * n), Hole(max_tokens=6), Pinned(REST)) for n in range(3)]
     requests = [InfillRequest(str(n), segments, max_steps=4, seed=n) for n, segments in enumerate(parts)]
     alone = [[e.texts for e in each.infill(r) if isinstance(e, Candidate)] for r in requests]
     running: list[tuple[int, Iterator[object]]] = [(n, each.infill(r)) for n, r in enumerate(requests)]
@@ -149,10 +149,10 @@ def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
 
 def test_strength_0_keeps_the_text_and_1_forgets_it(engine: Engine) -> None:
     text = "return os.path.getsize(path)"
-    kept, *_ = fill(engine, Text(SOURCE), Hole(text=text, strength=0.0), Text(REST), max_steps=4, seed=1)
+    kept, *_ = fill(engine, Pinned(SOURCE), Hole(text=text, strength=0.0), Pinned(REST), max_steps=4, seed=1)
     assert kept[0].texts == (text,)
-    filled, *_ = fill(engine, Text(SOURCE), Hole(max_tokens=6), Text(REST), max_steps=4, seed=1)
-    forgot, *_ = fill(engine, Text(SOURCE), Hole(text=text, max_tokens=6), Text(REST), max_steps=4, seed=1)
+    filled, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=6), Pinned(REST), max_steps=4, seed=1)
+    forgot, *_ = fill(engine, Pinned(SOURCE), Hole(text=text, max_tokens=6), Pinned(REST), max_steps=4, seed=1)
     assert forgot[0].texts == filled[0].texts
 
 
@@ -161,7 +161,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     """Else the bytes that stand before the hole would be cut off another token."""
     vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
     hole = Hole(text=text, strength=0.5, single_line=True)
-    (slots,) = planned(engine, Text(source), hole, Text(REST)).holes
+    (slots,) = planned(engine, Pinned(source), hole, Pinned(REST)).holes
     given = vocabulary.bytes_of(list(slots.forced_ids + slots.existing_ids))
     before = given[: slots.num_healed_bytes]
     assert given == before + text.encode()
@@ -174,7 +174,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
 
 def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
     hole = Hole(text="return os.path.getsize(path)", strength=0.25)
-    candidates, *_ = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=8, seed=1)
+    candidates, *_ = fill(engine, Pinned(SOURCE), hole, Pinned(REST), max_steps=8, seed=1)
     assert 0 < candidates[0].steps <= 2
 
 
@@ -182,7 +182,7 @@ def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
     ("segments", "steps", "message"),
     [
         ((), None, "no hole"),
-        ((Text("x"),), None, "no hole"),
+        ((Pinned("x"),), None, "no hole"),
         ((Hole(min_tokens=0),), None, "0 to 0"),
         ((Hole(min_tokens=5, max_tokens=3),), None, "5 to 3"),
         ((Hole(text="x", strength=1.5),), None, "strength"),
@@ -270,6 +270,6 @@ def test_long_amendment_makes_room_for_itself(embedded: Engine) -> None:
 
 
 def test_an_amendment_of_a_hole_that_is_not_there_is_refused(each: Engine) -> None:
-    run = each.infill(InfillRequest("r", (Text("x"), Hole())))
+    run = each.infill(InfillRequest("r", (Pinned("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):
         run.amend(1, "x")

@@ -17,7 +17,7 @@ from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Text
+from inference.messages import Candidate, Hole, InfillRequest, Pinned
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -169,7 +169,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: DiffusionGemmaNe
 @pytest.mark.parametrize("seed", range(2))
 def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engine, seed: int) -> None:
     """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
-    segments = (Text("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Text("asure(x)\n"))
+    segments = (Pinned("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Pinned("asure(x)\n"))
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
     model, settings, plan = released.loaded, released.loaded.infill_config.sampler, planned(released, *segments)
     row = plan.compose([9])
@@ -192,7 +192,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
 
 
 NEVER_SURE = SamplerSettings(max_steps=20, entropy_bound=1.0, stability=1, confidence=0.0)
-SEGMENTS = (Text("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Text("\n\n\nx = 1\n"))
+PARTS = (Pinned("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Pinned("\n\n\nx = 1\n"))
 
 
 def test_rows_that_are_not_there_are_never_accepted() -> None:
@@ -214,7 +214,7 @@ def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
 
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:
     other = using(engine, sampler=settings, line_steps=None)
-    return fill(other, *SEGMENTS, drafts=True, seed=1)
+    return fill(other, *PARTS, drafts=True, seed=1)
 
 
 def test_a_canvas_is_done_when_its_answer_stands_still(twin: Engine) -> None:
@@ -232,7 +232,7 @@ def test_a_canvas_is_done_when_little_entropy_is_left_in_all(twin: Engine) -> No
 
 def test_a_line_takes_fewer_steps_where_the_checkpoint_says_so(twin: Engine) -> None:
     limited = using(twin, sampler=NEVER_SURE, line_steps=3)
-    (text, _, rest), steps = SEGMENTS, []
+    (text, _, rest), steps = PARTS, []
     for single_line in (True, False):
         hole = Hole(min_tokens=4, max_tokens=4, single_line=single_line)
         steps += [one.steps for one in fill(limited, text, hole, rest, seed=1).candidates]

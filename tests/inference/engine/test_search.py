@@ -13,29 +13,29 @@ from hypothesis import strategies as st
 from inference.bench import infilling_tasks
 from inference.bench.infilling import by_engine
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import CanvasPlan, HoleLayout
+from inference.engine.canvas.layout import CanvasHole, CanvasPlan
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.denoising import length, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_pruning_due, prune, trial_canvases
 from inference.engine.denoising.rank import FillRanker, ScoreWeights
 from inference.engine.engine import Engine
-from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
+from inference.messages import Draft, Hole, HoleKind, InfillRequest, Pinned
 from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import causal_logits, gemma, opened, planned
 
-LINE = HoleLayout(24, single_line=True)
+LINE = CanvasHole(24, single_line=True)
 HOLES = st.builds(
-    lambda low, more: HoleLayout(max_rows=low + more, min_rows=low), st.integers(1, 20), st.integers(0, 60)
+    lambda low, more: CanvasHole(max_rows=low + more, min_rows=low), st.integers(1, 20), st.integers(0, 60)
 )
 
 
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8))
-def test_lengths_keep_within_the_limits_of_every_hole(holes: list[HoleLayout], count: int) -> None:
+def test_lengths_keep_within_the_limits_of_every_hole(holes: list[CanvasHole], count: int) -> None:
     for choices in (
         length.grid_lengths(holes, count),
-        length.candidate_lengths([*holes, HoleLayout(9)], count, usual_first=False),
+        length.candidate_lengths([*holes, CanvasHole(9)], count, usual_first=False),
     ):
         assert 1 <= len(choices) <= count
         assert len(set(choices)) == len(choices)
@@ -48,16 +48,16 @@ def test_lengths_far_from_the_usual_are_unusual() -> None:
     assert far[6] == 0.0 < far[9] < far[18] < far[1]
     assert (far[9], far[18]) == pytest.approx((far[4], far[2]))
     assert length.length_deviation([LINE, LINE], [6, 18]) == pytest.approx(far[18] / 2)
-    assert length.length_deviation([HoleLayout(9, min_rows=9)], [9]) == 0.0, "it has no other"
+    assert length.length_deviation([CanvasHole(9, min_rows=9)], [9]) == 0.0, "it has no other"
 
 
 def test_usual_length_keeps_within_limits() -> None:
     holes = [
-        HoleLayout(24, single_line=True),
-        HoleLayout(64),
-        HoleLayout(4, single_line=True),
-        HoleLayout(24, min_rows=20),
-        HoleLayout(0, 0),
+        CanvasHole(24, single_line=True),
+        CanvasHole(64),
+        CanvasHole(4, single_line=True),
+        CanvasHole(24, min_rows=20),
+        CanvasHole(0, 0),
     ]
     assert length.usual_hole_lengths(holes) == (6, 40, 4, 20, 0)
 
@@ -85,7 +85,7 @@ def test_lines_get_their_length(twin: Engine) -> None:
 def test_a_block_is_not_as_short_as_the_likelihood_would_have_it(twin: Engine) -> None:
     """Seen in the last draft: this small model repeats itself in a block, and such a fill is no candidate."""
     before = 'def area(width, height):\n    """The area."""\n    '
-    segments = (Text(before), Hole(HoleKind.BODY), Text("\n\n\nx = 1\n"))
+    segments = (Pinned(before), Hole(HoleKind.BODY), Pinned("\n\n\nx = 1\n"))
     request = InfillRequest("r", segments, max_steps=8, seed=0, drafts=True)
     *_, last = (event for event in twin.infill(request) if isinstance(event, Draft))
     assert len(last.texts[0]) >= 24
@@ -169,7 +169,7 @@ def masked_by_hand(context: PrefixHandle, one: FilledCanvas, order: Sequence[Seq
 
 def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine) -> None:
     """In a batch with others as alone: four tokens in two parts, then three tokens behind the hole."""
-    plan = planned(bigrams, Text("x = area(wi"), Hole(single_line=True), Text(", height)\n"))
+    plan = planned(bigrams, Pinned("x = area(wi"), Hole(single_line=True), Pinned(", height)\n"))
     several = [written(bigrams, plan, text) for text in ("dth", "dthwidth", "d")]
     found, passes = scores(bigrams, plan, several, 2)
     assert passes == 3
@@ -186,7 +186,7 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine
 
 def test_of_several_holes_what_follows_each_counts(bigrams: Engine) -> None:
     line = Hole(single_line=True)
-    plan = planned(bigrams, Text("x = ar"), line, Text("(width, he"), line, Text(")\n"))
+    plan = planned(bigrams, Pinned("x = ar"), line, Pinned("(width, he"), line, Pinned(")\n"))
     good, bad = written(bigrams, plan, "ea", "ight"), written(bigrams, plan, "width", "ight")
     (first, second), passes = scores(bigrams, plan, [good, bad], 4)
     assert passes == 5
@@ -194,12 +194,12 @@ def test_of_several_holes_what_follows_each_counts(bigrams: Engine) -> None:
 
 
 def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
-    plan = planned(bigrams, Text("x = area(wi"), Hole(single_line=True))
+    plan = planned(bigrams, Pinned("x = area(wi"), Hole(single_line=True))
     found, _ = scores(bigrams, plan, [written(bigrams, plan, text) for text in ("dth", "")], 4)
     assert all(map(math.isfinite, found))
 
 
-def ends(bigrams: Engine, *segments: Text | Hole) -> list[float]:
+def ends(bigrams: Engine, *segments: Pinned | Hole) -> list[float]:
     plan = planned(bigrams, *segments)
     with_context = bigrams.loaded.adapter.open_prefix(plan.prefix_ids)
     chances = FillRanker(bigrams.loaded, with_context, plan).end_logprobs()
@@ -208,7 +208,7 @@ def ends(bigrams: Engine, *segments: Text | Hole) -> list[float]:
 
 
 def test_every_length_that_a_hole_may_have_gets_its_share(bigrams: Engine) -> None:
-    chances = ends(bigrams, Text("x = area(wi"), Hole(single_line=True, max_tokens=6), Text(", height)\n"))
+    chances = ends(bigrams, Pinned("x = area(wi"), Hole(single_line=True, max_tokens=6), Pinned(", height)\n"))
     assert len(chances) == 7
     assert sum(map(math.exp, chances)) == pytest.approx(1)
 
@@ -216,19 +216,19 @@ def test_every_length_that_a_hole_may_have_gets_its_share(bigrams: Engine) -> No
 def test_what_follows_begins_where_it_is_likely(bigrams: Engine) -> None:
     """Behind an `a` stands `(` or `r`, never the end of a line; of the rows after it these counts know nothing."""
     hole = Hole(single_line=True, max_tokens=6)
-    likely, unlikely = (ends(bigrams, Text("x = ar"), hole, Text(text)) for text in ("(", "\n"))
+    likely, unlikely = (ends(bigrams, Pinned("x = ar"), hole, Pinned(text)) for text in ("(", "\n"))
     assert likely[0] == max(likely) > max(likely[1:])
     assert unlikely[0] == min(unlikely) < min(unlikely[1:])
 
 
 def test_nothing_is_asked_where_nothing_is_open(bigrams: Engine) -> None:
-    assert ends(bigrams, Text("x = a"), Hole(min_tokens=3, max_tokens=3), Text("\n")) == []
-    assert ends(bigrams, Text("x = "), Hole(max_tokens=4), Text(" + "), Hole(max_tokens=4), Text("\n")) == []
+    assert ends(bigrams, Pinned("x = a"), Hole(min_tokens=3, max_tokens=3), Pinned("\n")) == []
+    assert ends(bigrams, Pinned("x = "), Hole(max_tokens=4), Pinned(" + "), Hole(max_tokens=4), Pinned("\n")) == []
 
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 FINISHED = 2
-SEGMENTS = (Text("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Text(REST))
+SEGMENTS = (Pinned("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Pinned(REST))
 
 
 @contextmanager

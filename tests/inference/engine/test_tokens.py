@@ -20,7 +20,7 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.engine import Engine
-from inference.messages import Hole, InfillRequest, Text
+from inference.messages import Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.models.infill_config import InfillConfig
 from tests.inference.engine.filling import fill
@@ -110,7 +110,7 @@ def tasks() -> list[InfillingTask]:
 
 
 def planned(vocabulary: Vocabulary, before: str, hole: Hole, after: str) -> CanvasPlan:
-    return CanvasPlanner(vocabulary, PROPERTIES, InfillRequest("r", (Text(before), hole, Text(after)))).plan(
+    return CanvasPlanner(vocabulary, PROPERTIES, InfillRequest("r", (Pinned(before), hole, Pinned(after)))).plan(
         range(1), ()
     )
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from inference.engine.engine import Engine, usual_requests
-from inference.messages import Text
+from inference.messages import Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphCapturer, CudaGraphNetwork, Pass
@@ -164,7 +164,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
     recorded = len(recorder.recorded)
     assert recorded > len(USUAL)
     for lines in (0, 60):  # a token for each byte: longer ones are no usual prefixes
-        before = Text("value = 1\n" * lines + "    x = ")
+        before = Pinned("value = 1\n" * lines + "    x = ")
         for request in usual_requests():
             segments = (before, *request.segments[1:])
             assert list(engine.infill(msgspec.structs.replace(request, segments=segments, seed=lines)))

@@ -54,14 +54,14 @@ def test_models_of_each_program_are_found_with_their_names(home: Path) -> None:
     studio = put(home / ".lmstudio" / "models" / "bartowski" / "Qwen2.5-Coder-GGUF" / "Qwen2.5-Coder-Q4_K_M.gguf")
     cached = put(home / ".cache" / "llama.cpp" / "ggml-org_qwen2.5-coder.gguf")
     hub = put(home / ".cache" / "huggingface" / "hub" / "models--a--b" / "snapshots" / "c" / "x.gguf", OTHER)
-    found = {(one.program, one.name): one for one in discovery.discover_models()}
+    found = {(one.program, one.name): one for one in discovery.discover_foreign_models()}
     assert {place: one.path for place, one in found.items()} == {
         ("Ollama", "qwen2.5-coder:0.5b"): str(blob),
         ("LM Studio", "Qwen2.5-Coder-Q4_K_M"): str(studio),
         ("llama.cpp", "ggml-org_qwen2.5-coder"): str(cached),
         ("Hugging Face", "x"): str(hub),
     }
-    assert [one.can_fill for one in discovery.discover_models()] == [True, True, True, False]
+    assert [one.can_fill for one in discovery.discover_foreign_models()] == [True, True, True, False]
     problem = f"a GGUF file of architecture 'llama\\x1b[31m' cannot fill holes; {' or '.join(ARCHITECTURES)} can"
     assert found["Hugging Face", "x"].problem == problem
 
@@ -75,12 +75,12 @@ def test_folders_that_the_environment_names_are_looked_into(
     put(tmp_path / "h" / "models--x" / "snapshots" / "r" / "b.gguf")
     for name, folder in {"OLLAMA_MODELS": "o", "LLAMA_CACHE": "l", "HF_HUB_CACHE": "h"}.items():
         monkeypatch.setenv(name, str(tmp_path / folder))
-    assert {one.name for one in discovery.discover_models()} == {"coder:tag", "a", "b"}
+    assert {one.name for one in discovery.discover_foreign_models()} == {"coder:tag", "a", "b"}
 
 
 def test_parts_of_split_files_are_left_out(home: Path) -> None:
     put(home / ".lmstudio" / "models" / "x" / "y" / "big-00001-of-00002.gguf")
-    assert discovery.discover_models() == []
+    assert discovery.discover_foreign_models() == []
 
 
 def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
     link.parent.mkdir(parents=True)
     link.symlink_to(real)
     told = list[tuple[int, int]]()
-    assert len(discovery.discover_models(lambda *done: told.append(done))) == 1
+    assert len(discovery.discover_foreign_models(lambda *done: told.append(done))) == 1
     assert told == [(0, 1)]
 
 
@@ -99,21 +99,21 @@ def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
     for number in range(250):
         (os.link if number % 2 else os.symlink)(real, studio / f"a/{number}.gguf")
     last = put(studio / "b" / "last.gguf", good() + b"0")
-    assert str(last) in {one.path for one in discovery.discover_models()}
-    assert len(discovery.discover_models()) == 2
+    assert str(last) in {one.path for one in discovery.discover_foreign_models()}
+    assert len(discovery.discover_foreign_models()) == 2
 
 
 @pytest.mark.parametrize("fills", [True, False])
 def test_a_header_is_read_again_only_after_a_change(home: Path, fills: bool) -> None:
     file = put(home / ".lmstudio" / "models" / "coder.gguf", good() if fills else OTHER)
-    [first] = discovery.discover_models()
+    [first] = discovery.discover_foreign_models()
     assert first.can_fill is fills
     before = file.stat()
     file.write_bytes(bytes(before.st_size))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert discovery.discover_models() == [first], "the header comes from the earlier call"
+    assert discovery.discover_foreign_models() == [first], "the header comes from the earlier call"
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    [again] = discovery.discover_models()
+    [again] = discovery.discover_foreign_models()
     assert again.problem.startswith("is no GGUF file")
 
 
@@ -121,7 +121,7 @@ def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
     torn = [good()[:1000], good()[: len(good()) // 2], good()[:-1]]
     for content in [content for content, _ in HOSTILE.values()] + torn:
         put(home / ".cache" / "llama.cpp" / "coder.gguf", content)
-        (one,) = discovery.discover_models()
+        (one,) = discovery.discover_foreign_models()
         assert one.problem and one.problem.isprintable()
         assert not one.can_fill
     assert one.problem.startswith("is damaged") and one.problem.endswith("download it again")
@@ -146,7 +146,7 @@ def test_a_manifest_that_makes_no_sense_names_nothing(home: Path, bad: object) -
     content = bad if isinstance(bad, bytes) else json.dumps({"layers": bad}).encode()
     put(models / "manifests" / "r" / "library" / "m" / "t", content)
     put(models / "blobs" / f"sha256-{DIGEST}")
-    assert discovery.discover_models() == []
+    assert discovery.discover_foreign_models() == []
 
 
 def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
@@ -160,7 +160,7 @@ def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
     manifests.mkdir(parents=True)
     os.mkfifo(manifests / "pipe")
     os.mkfifo(put(manifests / "r" / "library" / "m" / "t", b"{}").parent / "pipe")
-    (one,) = discovery.discover_models()
+    (one,) = discovery.discover_foreign_models()
     assert one.name == r"coder\x1b]0;x\x07"
     assert not one.can_fill and one.path.isprintable() and one.problem == "its path has control characters; rename it"
 
@@ -170,7 +170,7 @@ def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:
     folder.mkdir(parents=True)
     for number in range(1000):
         (folder / f"{number}.gguf").write_bytes(b"")
-    assert len(discovery.discover_models()) <= 200
+    assert len(discovery.discover_foreign_models()) <= 200
 
 
 def test_no_folder_is_listed_beyond_the_limit_of_entries(home: Path) -> None:
@@ -180,4 +180,4 @@ def test_no_folder_is_listed_beyond_the_limit_of_entries(home: Path) -> None:
         os.link(one, folder / str(number))
     for number in range(100):
         put(folder / "last" / f"{number}.gguf", b"")
-    assert 0 < len(discovery.discover_models()) < 100
+    assert 0 < len(discovery.discover_foreign_models()) < 100

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Request, Text
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned, Request
 from inference.remote import server_backend
 from inference.remote.server_backend import ServerBackend
 from inference.serving.scheduler import Job
@@ -49,10 +49,10 @@ def partner_at(url: str, kind: str = "auto", **options: Any) -> AbstractAsyncCon
 
 def one_hole(*, drafts: bool = False, candidates: int = 1, **hole: object) -> InfillRequest:
     part = Hole(**({"single_line": True} | hole))  # type: ignore[arg-type]
-    return request(Text(BEFORE), part, Text(AFTER), drafts=drafts, candidates=candidates)
+    return request(Pinned(BEFORE), part, Pinned(AFTER), drafts=drafts, candidates=candidates)
 
 
-def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
+def request(*segments: Pinned | Hole, **fields: object) -> InfillRequest:
     known = {"seed": 1, "max_steps": 3, "language": "python", "path": "mean.py"}
     return InfillRequest("r", segments, **(known | fields))  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Text
+from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Pinned
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.server_backend import ServedModel
@@ -46,7 +46,7 @@ def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = No
 
 
 async def test_holes_are_filled_together_the_same_with_a_seed(server: CanvasServer) -> None:
-    parts = (Text(BEFORE), Hole(single_line=True), Text("\n\n\ndef f(a):\n    "), Hole(max_tokens=8), Text("\n"))
+    parts = (Pinned(BEFORE), Hole(single_line=True), Pinned("\n\n\ndef f(a):\n    "), Hole(max_tokens=8), Pinned("\n"))
     async with infiller_at(server.url) as infiller:
         assert infiller.facts()["model"] == "infill" and infiller.facts()["device"] in server.url
         drafts, candidates, done = await answered(infiller, request(*parts, drafts=True))

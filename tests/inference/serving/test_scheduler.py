@@ -22,17 +22,17 @@ from inference.messages import (
     NextEditRequest,
     NextEdits,
     Outcome,
+    Pinned,
     Request,
-    Text,
 )
 from inference.serving.engine_thread import DeviceLostError, EngineThread, StepSchedule
-from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Scheduler
+from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobEvent, JobOwner, Scheduler
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
 
 SECRET = "text of a document"
-SEGMENTS = (Text(f"{SECRET} = "), Hole(), Text("\n"))
+SEGMENTS = (Pinned(f"{SECRET} = "), Hole(), Pinned("\n"))
 
 
 class Asker:
@@ -40,7 +40,7 @@ class Asker:
 
     def __init__(self, queue: Scheduler) -> None:
         self.queue = queue
-        self.client = JobClient()
+        self.client = JobOwner()
         self.jobs = list[Job]()
         self.heard: dict[str, list[JobEvent]] = {}
 
@@ -72,7 +72,7 @@ class Asker:
 
 def order_of(*asked: tuple[str, str], count: int) -> str:
     """Whose the next `count` steps are, which take a second each, if so many ask for ever: (client, kind)."""
-    schedule, clients = StepSchedule(), {name: JobClient() for name, _ in asked}
+    schedule, clients = StepSchedule(), {name: JobOwner() for name, _ in asked}
     for name, kind in asked:
         request: Request = InfillRequest(name, (), quick=kind == "automatic")
         if kind == "endpoint":
@@ -110,7 +110,7 @@ def test_explicit_goes_first_but_starves_no_editor() -> None:
 
 
 def test_within_an_editor_explicit_goes_first() -> None:
-    schedule, client = StepSchedule(), JobClient()
+    schedule, client = StepSchedule(), JobOwner()
     explicit = InfillRequest("1", ())
     for request in (explicit, InfillRequest("q", (), quick=True), NextEditRequest("n", "", ()), explicit):
         schedule.begin(Job(request, lambda *_: None, client))
@@ -122,7 +122,7 @@ def test_within_an_editor_explicit_goes_first() -> None:
 
 
 def test_idle_time_earns_nothing_and_use_alone_costs_nothing() -> None:
-    schedule, a, b = StepSchedule(), JobClient(), JobClient()
+    schedule, a, b = StepSchedule(), JobOwner(), JobOwner()
     schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
     assert [served_next(schedule) for _ in range(100)] == ["a"] * 100
     schedule.works.clear()
@@ -280,7 +280,7 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
             for number in range(MAX_OF_CLIENT):
                 other.ask(f"{number}")
         running, _ = asker.queue.job_counts()
-        modest.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
+        modest.ask("modest", "modest", segments=(Pinned("modest = "), Hole(), Pinned("\n")))
         asker.ask("more", "greedy")
         asker.queue.cancel(jobs[0])
         await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.documents.positions import Encoding, LineIndex, first_units
-from lsp_server.syntax.parsing import well_formed
+from lsp_server.syntax.parsing import replace_lone_surrogates
 from tests.lsp_server import texts as hard
 
-texts = hard.texts.map(well_formed)
+texts = hard.texts.map(replace_lone_surrogates)
 ENCODINGS = st.sampled_from(Encoding)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.messages import Hole, HoleKind, Text
+from inference.messages import Hole, HoleKind, Pinned
 from lsp_server import holes
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.texts import short_texts, texts
@@ -28,7 +28,7 @@ def test_pinned_text_and_holes_make_up_the_text(case: tuple[str, list[holes.Hole
     parts = holes.segments(text, spans)
     assert "".join(part.text for part in parts) == text.replace("\ud83d", "\ufffd")
     assert sum(isinstance(part, Hole) for part in parts) == len(spans)
-    assert all(part.text for part in parts if isinstance(part, Text))
+    assert all(part.text for part in parts if isinstance(part, Pinned))
     msgspec.msgpack.encode(parts)  # also a text with half a surrogate pair can be sent
 
 
@@ -49,7 +49,7 @@ def test_text_outside_the_holes_is_byte_for_byte_the_same(
 def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
     span = holes.HoleSpan(4, 6, HoleKind.EXPRESSION, "fo", single_line=True)
     asked = Hole(HoleKind.EXPRESSION, starts_with="fo", single_line=True, text="fo")
-    assert holes.segments("x = fo", [span]) == (Text("x = "), asked)
+    assert holes.segments("x = fo", [span]) == (Pinned("x = "), asked)
 
 
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
@@ -58,7 +58,7 @@ def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     first, middle, last = holes.segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
     assert isinstance(middle, Hole)
     assert middle.text == "???"  # what stands in a hole is the user's
-    assert (first, last) == (Text("_ before\na = _\nb = "), Text("\nc = _\n_ after\n"))
+    assert (first, last) == (Pinned("_ before\na = _\nb = "), Pinned("\nc = _\n_ after\n"))
 
 
 @given(texts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lsp_server import holes
 from lsp_server.syntax import parsing
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.parsing import ByteOffsets, Source, missing_closers, parse, well_formed
+from lsp_server.syntax.parsing import ByteOffsets, Source, missing_closers, parse, replace_lone_surrogates
 from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 from tests.lsp_server.texts import texts
 
@@ -24,8 +24,8 @@ def test_a_text_that_is_too_long_gets_no_tree() -> None:
 def test_lone_surrogate_is_replaced() -> None:
     text = "x = '\ud83d'"
     assert Source.parse("python", text).tree is not None
-    assert well_formed(text) == "x = '\ufffd'"
-    assert well_formed("x = '😀'") == "x = '😀'"
+    assert replace_lone_surrogates(text) == "x = '\ufffd'"
+    assert replace_lone_surrogates("x = '😀'") == "x = '😀'"
 
 
 @given(text=texts, repeat=st.sampled_from([1, 400]))

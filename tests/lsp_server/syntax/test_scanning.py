@@ -4,7 +4,7 @@ import pytest
 
 from inference.ending import unpaired
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote
+from lsp_server.syntax.scanning import comment_at_end, find_brackets, open_quote
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote
     ],
 )
 def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: str, brackets: str) -> None:
-    assert "".join(bracket for _, bracket in brackets_of(text, table_of(language_id))) == brackets
+    assert "".join(bracket for _, bracket in find_brackets(text, table_of(language_id))) == brackets
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
-    assert unpaired(brackets_of("f(a, [b)", PLAIN)) == ([(7, ")")], [(1, "("), (5, "[")])
-    assert unpaired(brackets_of("a) [b] }", PLAIN)) == ([(1, ")"), (7, "}")], [])
+    assert unpaired(find_brackets("f(a, [b)", PLAIN)) == ([(7, ")")], [(1, "("), (5, "[")])
+    assert unpaired(find_brackets("a) [b] }", PLAIN)) == ([(1, ")"), (7, "}")], [])

@@ -14,8 +14,8 @@ from inference.messages import (
     Draft,
     ErrorCode,
     Outcome,
+    Pinned,
     Status,
-    Text,
     Welcome,
     WorkerState,
     encode_frame,
@@ -159,7 +159,7 @@ async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths
 async def test_what_cannot_be_sent_fails_alone(resident: WorkerPaths, text: str) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerError) as failure:
-            await client.request(fill(segments=(Text(text), *fill().segments)))
+            await client.request(fill(segments=(Pinned(text), *fill().segments)))
         assert failure.value.code is ErrorCode.BAD_REQUEST
         assert (await client.request(fill())).candidates
 

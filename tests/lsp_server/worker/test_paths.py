@@ -15,7 +15,7 @@ from inference.remote.file_privacy import privacy_problem
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
 from lsp_server.settings.worker_options import edit_model_options, options_problem, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
-from lsp_server.worker.connect import require_folders, worker_command
+from lsp_server.worker.connect import ensure_private_folders, worker_command
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
 
 URL = {"model": "http://h:1"}
@@ -69,7 +69,7 @@ def test_name_ignores_the_current_folder(name: str, tmp_path: Path, monkeypatch:
 def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / ("a" * 100)))
     with pytest.raises(WorkerError, match=f"too long; set {FOLDER_VARIABLE}"):
-        require_folders(paths_of(WorkerOptions()))
+        ensure_private_folders(paths_of(WorkerOptions()))
     assert not list(tmp_path.iterdir())
 
 

@@ -22,7 +22,7 @@ from lsp_server.documents.document import Document
 from lsp_server.fill import postprocess
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.scanning import brackets_of
+from lsp_server.syntax.scanning import find_brackets
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -160,7 +160,7 @@ def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> 
     table = table_of("javascript")
 
     def lonely(text: str) -> tuple[int, int]:
-        closers, openers = unpaired(brackets_of(text, table))
+        closers, openers = unpaired(find_brackets(text, table))
         return len(closers), len(openers)
 
     assume(lonely(fill) == (0, 0))
