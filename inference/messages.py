@@ -411,8 +411,8 @@ class Draft(_Message, frozen=True, tag="draft"):
         return tuple("".join(pieces) for pieces in self.pieces)
 
 
-class Candidate(_Message, frozen=True, tag="candidate"):
-    """One whole answer: a text for each hole, in document order. Sent best first, all of them before `Done`.
+class FilledHoles(_Message, frozen=True, tag="candidate"):
+    """A candidate: a text for each hole, in document order. Sent best first, all of them before `Done`.
 
     `score` is a mean log-probability per token (higher is better), comparable within one request only. `tokens` counts
     this candidate's hole tokens, `steps` its passes: denoising steps, or one per token if the model wrote from left to
@@ -498,7 +498,7 @@ class Failed(_Message, frozen=True, tag="failed"):
     message: str
 
 
-WorkerMessage = Welcome | Status | Draft | Candidate | NextEdits | Done | Failed
+WorkerMessage = Welcome | Status | Draft | FilledHoles | NextEdits | Done | Failed
 
 
 # --- Framing --------------------------------------------------------------------------------------------------------

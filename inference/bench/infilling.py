@@ -28,7 +28,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, load_warm_en
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Pinned
+from inference.messages import Done, FilledHoles, Hole, HoleKind, InfillRequest, Pinned
 from inference.models.fim_tokens import TABLE
 
 _MAX_NEW_TOKENS = {True: 64, False: 128}
@@ -54,7 +54,7 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
             _show_pieces(engine, task, pieces_tokens)
         began = time.perf_counter()
         events = [*engine.infill(request)]
-        best = next((event for event in events if isinstance(event, Candidate)), Candidate("", ("",)))
+        best = next((event for event in events if isinstance(event, FilledHoles)), FilledHoles("", ("",)))
         stats = next(event.stats for event in events if isinstance(event, Done))
         counts = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
         tokens = {"pieces": best.pieces[0], "probs": best.confidences[0]} if best.pieces else {}

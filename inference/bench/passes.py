@@ -27,7 +27,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, load_warm_en
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import catalogue, devices, registry
 from inference.models.family import FimAdapter
 from inference.models.llama import precision
@@ -172,7 +172,7 @@ def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
     for event in engine.infill(_request(task, typed)):
         if isinstance(event, Draft):
             prompt_s = prompt_s or time.perf_counter() - began
-        elif isinstance(event, Candidate):
+        elif isinstance(event, FilledHoles):
             output_tokens = output_tokens or event.tokens
         elif isinstance(event, Done):
             stats = event.stats

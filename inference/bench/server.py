@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from inference.bench import BenchError, percentiles, positive, times_ms
 from inference.bench.server_editor import SERVER, URI, ScriptedEditor, server_environment
 from inference.deadline import Deadline
-from inference.messages import Candidate, Done, Hole, InfillRequest
+from inference.messages import Done, FilledHoles, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import start_engine_thread
 from inference.serving.worker_socket import WorkerSocket
@@ -139,10 +139,10 @@ class EchoEngine:
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Candidate | Done]:
+    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[FilledHoles | Done]:
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + _ANSWER.format(next(self._numbers)) for hole in holes)
-        yield Candidate(request.id, texts)
+        yield FilledHoles(request.id, texts)
         yield Done(request.id)
 
     def run_idle_task(self) -> bool:

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 from inference.deadline import Deadline
 from inference.messages import (
     Amend,
-    Candidate,
     Done,
     Draft,
     ErrorCode,
     Failed,
+    FilledHoles,
     Hole,
     InfillRequest,
     NextEditRequest,
@@ -51,7 +51,7 @@ MAX_REQUEST_MS = 600_000
 CLOSE_S = 2.0
 """The time limit for ending a request's work, and for closing connections."""
 WORKER_STOPPING = "The worker is ending; the next request starts a new one"
-JobEvent = Draft | Candidate | NextEdits | Done | Failed
+JobEvent = Draft | FilledHoles | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
-from inference.messages import REFINED_STRENGTH, Candidate, Snippet
+from inference.messages import REFINED_STRENGTH, FilledHoles, Snippet
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill
@@ -126,7 +126,7 @@ class Action:
         marker: str = DEFAULT_MARKER,
         on_draft: OnDraft | None = None,
         context: tuple[Snippet, ...] = (),
-    ) -> Candidate:
+    ) -> FilledHoles:
         """The new text of each hole; adds noise while it breaks the parse. Raises ActionNotDoneError, WorkerError."""
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
@@ -135,7 +135,7 @@ class Action:
         repairs = self.kind is ActionKind.REPAIR
         current = current_texts(snapshot, self.holes)
         tries_all = repairs and self.requested_strength is None and await self._breaks_parse(snapshot, current)
-        best: Candidate | None = None
+        best: FilledHoles | None = None
         for strength in _REPAIR_STRENGTHS if tries_all else (self.strength,):
             replaces = strength < 1 and worker.options.partner is not None
             result = await fill(

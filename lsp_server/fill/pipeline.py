@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet, Stats
+from inference.messages import FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet, Stats
 from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
@@ -121,7 +121,7 @@ class FillResult:
     `reason` is why the model was not asked, or failed.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[FilledHoles]
     late: bool
     stopped: bool = False
     unchanged: bool = False

@@ -26,7 +26,7 @@ from inference.ending import (
     is_long_enough_to_show,
     lexical_brackets,
 )
-from inference.messages import Candidate, Hole, HoleKind
+from inference.messages import FilledHoles, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
 from lsp_server.holes import HoleSpan
@@ -666,11 +666,11 @@ def current_texts(snapshot: Snapshot, spans: Sequence[HoleSpan]) -> tuple[str, .
 def postprocess_all(
     snapshot: Snapshot,
     spans: Sequence[HoleSpan],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[FilledHoles],
     deadline: FitDeadline | None = None,
     marker: str = "",
     min_prob: float = 0.0,
-) -> tuple[list[Candidate], Counter[DropReason]]:
+) -> tuple[list[FilledHoles], Counter[DropReason]]:
     """The distinct candidates that change something, best first, and the drops by reason.
 
     First those that fill every hole, last those that break the parse. When `deadline` runs out, holes keep their text.
@@ -687,7 +687,7 @@ def postprocess_all(
             if not is_skipped and index not in candidate.unfilled:
                 text = fitter.fit(span, candidate.texts[index], _doubt(candidate, index, min_prob))
             texts.append(current[index] if text is None else text)
-    fits: dict[tuple[str, ...], Candidate] = {}
+    fits: dict[tuple[str, ...], FilledHoles] = {}
     for candidate, fill in zip(candidates, map(tuple, results), strict=True):
         if fill != current:
             fits.setdefault(fill, replace(candidate, texts=fill))
@@ -695,7 +695,7 @@ def postprocess_all(
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
 
 
-def _doubt(candidate: Candidate, index: int, min_prob: float) -> int | None:
+def _doubt(candidate: FilledHoles, index: int, min_prob: float) -> int | None:
     """Where the model becomes unsure of a text; None if nowhere, or if the probabilities are not known."""
     pieces = candidate.pieces[index] if candidate.pieces else ()
     is_known = pieces and candidate.texts[index].startswith("".join(pieces))

@@ -20,12 +20,12 @@ from inference.deadline import Deadline
 from inference.messages import (
     Amend,
     Cancel,
-    Candidate,
     ChooseAgain,
     Done,
     Draft,
     ErrorCode,
     Failed,
+    FilledHoles,
     NextEdits,
     Request,
     ScoredEdit,
@@ -87,7 +87,7 @@ class ClientState(StrEnum):
 class WorkerAnswer:
     """The answer to one request: the candidates, best first, and how it ended. Without candidates, none was ready."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FilledHoles, ...]
     done: Done
     edits: tuple[ScoredEdit, ...] = ()
 
@@ -98,7 +98,7 @@ class _Pending:
 
     on_draft: OnDraft | None
     reply: asyncio.Future[WorkerAnswer]
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[FilledHoles] = field(default_factory=list)
     edits: tuple[ScoredEdit, ...] = ()
 
 
@@ -436,7 +436,7 @@ class WorkerClient:
                     pending.on_draft(message)
                 except Exception:  # the caller's fault; the others still get their replies
                     log.exception("a draft could not be shown")
-            case Candidate():
+            case FilledHoles():
                 pending.candidates.append(message)
             case NextEdits(edits=edits):
                 pending.edits = edits

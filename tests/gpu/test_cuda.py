@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma.cuda_graphs import CudaGraphCapturer, CudaGraphNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
@@ -56,7 +56,7 @@ def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
     line = Hole(max_tokens=6, single_line=True)
     segments = (Pinned("a ="), line, Pinned("\nb ="), Hole(starts_with=" x"), Pinned("\n"))
     request = InfillRequest("r", segments, candidates=4, max_steps=6, seed=1)
-    candidates = [event for event in engine.infill(request) if isinstance(event, Candidate)]
+    candidates = [event for event in engine.infill(request) if isinstance(event, FilledHoles)]
     assert candidates
     for candidate in candidates:
         assert "\n" not in candidate.texts[0]
@@ -67,7 +67,7 @@ def test_a_reused_prefix_gives_the_same_answer(engine: Engine) -> None:
     request = InfillRequest(
         "r", (Pinned("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), Pinned("\n")), max_steps=4, seed=1
     )
-    first, again = ([e.texts for e in engine.infill(request) if isinstance(e, Candidate)] for _ in range(2))
+    first, again = ([e.texts for e in engine.infill(request) if isinstance(e, FilledHoles)] for _ in range(2))
     assert first == again
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from inference import messages
-from inference.messages import Amend, Cancel, Candidate, Done, Draft, Failed, Hole, Outcome, Pinned, Status
+from inference.messages import Amend, Cancel, Done, Draft, Failed, FilledHoles, Hole, Outcome, Pinned, Status
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import Process, RawClient, fill, is_idle, long_fill
 
@@ -23,8 +23,8 @@ async def test_drafts_then_candidates_then_done(client: RawClient) -> None:
             kinds.append(type(message))
             assert message.id == "a"  # type: ignore[union-attr]
     assert message.outcome is Outcome.COMPLETE
-    assert kinds == [Draft] * kinds.count(Draft) + [Candidate] * kinds.count(Candidate)
-    assert Draft in kinds and Candidate in kinds
+    assert kinds == [Draft] * kinds.count(Draft) + [FilledHoles] * kinds.count(FilledHoles)
+    assert Draft in kinds and FilledHoles in kinds
 
 
 async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawClient) -> None:

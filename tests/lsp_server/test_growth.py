@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from inference.messages import Candidate
+from inference.messages import FilledHoles
 from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
@@ -83,7 +83,7 @@ def fit_at_cursors(snapshot: Snapshot) -> None:
 
 def fit_all(snapshot: Snapshot) -> None:
     holes = placeholders(snapshot)
-    postprocess_all(snapshot, holes, [Candidate("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
+    postprocess_all(snapshot, holes, [FilledHoles("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
 
 
 def seconds(work: Callable[[Snapshot], None], snapshot: Snapshot) -> float:

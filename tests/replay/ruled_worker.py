@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from inference import messages
-from inference.messages import Candidate, Done, InfillRequest, NextEditRequest, NextEdits, Outcome, ScoredEdit
+from inference.messages import Done, FilledHoles, InfillRequest, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 
 Message = dict[str, Any]
@@ -64,7 +64,7 @@ class RuledWorker(ScriptedWorker):
         self.unanswered -= 1
 
 
-def _candidates(asked: Message) -> list[Candidate]:
+def _candidates(asked: Message) -> list[FilledHoles]:
     segments, typed = asked["segments"], asked.get("typed", {})
     holes = [number for number, segment in enumerate(segments) if segment["type"] == "hole"]
     found = []
@@ -72,7 +72,7 @@ def _candidates(asked: Message) -> list[Candidate]:
         texts = [_text(segments, at, choice, typed.get(number, "")) for number, at in enumerate(holes)]
         pieces = tuple(tuple(re.findall(r"\s*\w+|\s*\W", text)) for text in texts)
         probs = tuple(tuple((_draw([texts, index], 20) + 1) / 20 for index in range(len(words))) for words in pieces)
-        found.append(Candidate(asked["id"], tuple(texts), -float(choice), pieces=pieces, confidences=probs))
+        found.append(FilledHoles(asked["id"], tuple(texts), -float(choice), pieces=pieces, confidences=probs))
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench import infilling_tasks
 from inference.bench.server_process import ServerProcess
-from inference.messages import Candidate, Outcome
+from inference.messages import FilledHoles, Outcome
 from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
@@ -43,7 +43,7 @@ async def test_it_is_asked_by_infill(llama: ServerProcess, kind: str) -> None:
         assert infiller.partner == "infill"
         events = [event async for event in infiller.replies(job(one_hole(max_tokens=12)))]
     assert events[-1].outcome is Outcome.COMPLETE
-    (candidate,) = (event for event in events if isinstance(event, Candidate))
+    (candidate,) = (event for event in events if isinstance(event, FilledHoles))
     assert candidate.texts[0].strip()
     assert "\n" not in candidate.texts[0]
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Qwen2ForCausalLM
 
-from inference.messages import Candidate, Done, InfillRequest, Outcome
+from inference.messages import Done, FilledHoles, InfillRequest, Outcome
 from inference.models.family import ModelError
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
@@ -26,12 +26,12 @@ PATIENT: dict[str, Any] = {"deadlineMs": {"automatic": 120_000, "invoked": 120_0
 TOKENS = 8
 
 
-async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[Candidate], Done, str]:
+async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[FilledHoles], Done, str]:
     async with partner_at(url, kind, server_model=name) as infiller:
         events = [event async for event in infiller.replies(job(asked))]
         done = events[-1]
         assert isinstance(done, Done)
-        return [event for event in events if isinstance(event, Candidate)], done, infiller.partner
+        return [event for event in events if isinstance(event, FilledHoles)], done, infiller.partner
 
 
 @pytest.mark.parametrize(

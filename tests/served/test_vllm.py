@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from inference.messages import Candidate, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.remote.server_backend import ServerBackend
 from tests.e2e.raw_client import RawClient
@@ -78,7 +78,7 @@ async def test_pins_hold_in_many_random_fills(vllm: Vllm) -> None:
     async with infiller_at(vllm.url, tokenizer=None) as infiller:
         limit = asyncio.Semaphore(8)
 
-        async def fill(number: int) -> tuple[InfillRequest, Candidate]:
+        async def fill(number: int) -> tuple[InfillRequest, FilledHoles]:
             before, after = ("".join(numbers.choices(words, k=size)) for size in (12, 8))
             start = numbers.choice(["", "", "ab", "_x"])
             hole = Hole(min_tokens=3, max_tokens=3, single_line=True, starts_with=start)

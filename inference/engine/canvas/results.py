@@ -12,7 +12,7 @@ from inference.engine.canvas import repetition
 from inference.engine.canvas.layout import CanvasHole, HoleRows
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
-from inference.messages import Candidate, Draft, Hole
+from inference.messages import Draft, FilledHoles, Hole
 
 REPLACEMENT_CHARACTER = "\ufffd"
 """Replaces bytes that form no whole character."""
@@ -213,7 +213,7 @@ def build_draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, 
 
 def combine_canvas_fills(
     request_id: str, done: FillsByHole, holes: Sequence[Hole], limit: int, ms: float, *, complete: bool
-) -> Iterator[Candidate]:
+) -> Iterator[FilledHoles]:
     """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
@@ -239,7 +239,7 @@ def combine_canvas_fills(
         if not filled:
             continue
         pieces, confidences = zip(*token_texts, strict=True)
-        yield Candidate(
+        yield FilledHoles(
             request_id,
             texts=tuple(texts),
             score=sum(part.score for part in parts.values()) / len(parts),

@@ -23,10 +23,10 @@ from inference.engine.fim.decode import Branch, Decoder, PromptLookup
 from inference.engine.fim.prompt import MIN_WINDOW, PromptBuilder, PromptWindow
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
-from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome, estimate_tokens
+from inference.messages import MAX_CANDIDATES, Done, Draft, FilledHoles, Hole, InfillRequest, Outcome, estimate_tokens
 from inference.models.family import FimPrefixHandle, common_start
 
-FimEvent = Draft | Candidate | Done
+FimEvent = Draft | FilledHoles | Done
 _PREFILL_SHARE = 0.75
 """The share of the time until the deadline for prefill."""
 _UNNOTICED_MS = 50
@@ -186,7 +186,7 @@ class FimRun(RequestRun[FimEvent]):
         self._was_cut = False
         self._drop_mismatches()
 
-    def _candidates(self) -> Iterator[Candidate]:
+    def _candidates(self) -> Iterator[FilledHoles]:
         holes = self._parts.holes
         for index in self._holes_with_alternatives()[1:]:  # combined, other texts need not fit together
             del self._fills[index][1:]

@@ -21,7 +21,7 @@ from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
 from inference.engine.fim.query import ContextWindow, InfillQuery
-from inference.messages import MAX_CANDIDATES, Candidate, Draft, estimate_tokens
+from inference.messages import MAX_CANDIDATES, Draft, FilledHoles, estimate_tokens
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.remote import server_backend
@@ -204,7 +204,7 @@ class CandidateInProgress:
             return self.fills
         return [*self.fills, self._complete_fill(self._answer)]
 
-    def candidate(self) -> Candidate | None:
+    def candidate(self) -> FilledHoles | None:
         """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
         request = self._run.request
         holes = self._run.holes
@@ -217,7 +217,7 @@ class CandidateInProgress:
         probs = [prob for fill in fills for prob in fill.token_texts[1]]
         tokens = sum(fill.tokens for fill in fills)
         pieces, confidences = zip(*(fill.token_texts for fill in fills), strict=True)
-        return Candidate(
+        return FilledHoles(
             request.id,
             tuple(fill.text for fill in fills) + tuple(holes[n].text or self._run.pinned_text(n) for n in unfilled),
             score=sum(math.log(max(value, 1e-9)) for value in probs) / max(1, len(probs)),
@@ -383,9 +383,9 @@ class PartnerRun(RemoteRun):
                 writer.start()
         return not any(writer.is_running for writer in self._writers)
 
-    def _candidates(self) -> list[Candidate]:
+    def _candidates(self) -> list[FilledHoles]:
         """Each text once: the first candidate is the likeliest; last those that are cut or have an empty hole."""
-        distinct: dict[tuple[str, ...], Candidate] = {}
+        distinct: dict[tuple[str, ...], FilledHoles] = {}
         for writer in self._writers:
             candidate = None if writer.error else writer.candidate()
             flaws = (results.adds_broken_character, results.adds_repetition)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 
 BEFORE = "import os\n\n\ndef list_files(folder):\n    names = []\n    for name in os.listdir(folder):\n        "
 AFTER = "\n    return names\n\n\ndef main():\n    print(list_files('.'))\n"
@@ -14,10 +14,10 @@ class Answer:
     def __init__(self, events: Iterable[Any]) -> None:
         found = [event for event in events if event is not None]
         kinds = [type(event) for event in found]
-        assert kinds == sorted(kinds, key=[Draft, Candidate, Done].index)
+        assert kinds == sorted(kinds, key=[Draft, FilledHoles, Done].index)
         assert kinds.count(Done) == 1
         self.drafts = [event for event in found if isinstance(event, Draft)]
-        self.candidates = [event for event in found if isinstance(event, Candidate)]
+        self.candidates = [event for event in found if isinstance(event, FilledHoles)]
         self.done: Done = found[-1]
 
     @property

@@ -14,7 +14,7 @@ from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
 from inference.engine.infilling import DiffusionEvent
-from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet
+from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet
 from inference.models import registry
 from tests.inference.engine.filling import request
 from tests.inference.loaded import check_nothing_is_open, using
@@ -40,7 +40,7 @@ def late(engine: Engine, request: InfillRequest, deadline_s: float) -> tuple[int
             assert next(work) is None
         events = list(work)
     *_, candidate, done = events
-    assert isinstance(candidate, Candidate)
+    assert isinstance(candidate, FilledHoles)
     assert candidate.texts[0]
     assert done.outcome is Outcome.DEADLINE
     check_nothing_is_open(engine)
@@ -100,7 +100,7 @@ def test_nothing_is_ranked_once_what_is_typed_disagrees(masked: Engine) -> None:
     begins = next(number for number, event in enumerate(rest) if isinstance(event, Draft))
     assert isinstance(rest[begins], Draft)
     assert passes(rest[:begins]) <= passes(before[: before.index(next(filter(None, before)))])
-    assert any(isinstance(event, Candidate) and event.texts[0].startswith("zebra[7]") for event in rest)
+    assert any(isinstance(event, FilledHoles) and event.texts[0].startswith("zebra[7]") for event in rest)
 
 
 def passes(events: Sequence[DiffusionEvent | None]) -> int:
@@ -168,7 +168,7 @@ def test_any_request_ends_and_keeps_what_is_given(
                 amended = True
                 with suppress(RequestError):  # it does not fit
                     work.amend(0, typed.pop())
-            if isinstance(event, Candidate):
+            if isinstance(event, FilledHoles):
                 for number, (text, hole) in enumerate(zip(event.texts, given_holes, strict=True)):
                     if number not in event.unfilled and not (amended and number == 0):
                         assert text.startswith(hole.starts_with)
@@ -181,6 +181,6 @@ def test_any_request_ends_and_keeps_what_is_given(
 def test_a_start_beyond_the_room_is_kept(embedded: Engine, middle: Engine) -> None:
     for engine in (embedded, middle):
         *_, candidate, done = engine.infill(request("x = ", Hole(starts_with="bar", max_tokens=1), "\n", seed=1))
-        assert isinstance(candidate, Candidate)
+        assert isinstance(candidate, FilledHoles)
         assert candidate.texts[0].startswith("bar")
         assert done.outcome is Outcome.COMPLETE

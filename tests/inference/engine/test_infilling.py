@@ -10,7 +10,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
 from tests.inference.engine import filling
@@ -33,7 +33,7 @@ def each(request: pytest.FixtureRequest) -> Engine:
     return request.getfixturevalue(request.param)
 
 
-def fill(engine: Engine, *segments: Pinned | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
+def fill(engine: Engine, *segments: Pinned | Hole, **options: object) -> tuple[list[FilledHoles], Done, list[Draft]]:
     answer = filling.fill(engine, *segments, **options)
     assert answer.candidates
     return answer.candidates, answer.done, answer.drafts
@@ -121,7 +121,7 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     for seed in range(30):
         segments = (Pinned(SOURCE), hole, Pinned("\nb = "), hole, Pinned(REST))
         events = engine.infill(InfillRequest("r", segments, max_steps=2, seed=seed))
-        answered.append([event for event in events if isinstance(event, Candidate)])
+        answered.append([event for event in events if isinstance(event, FilledHoles)])
     assert not any("\ufffd" in text for found in answered for each in found for text in each.texts)
     assert [] in answered, "where both are halves there is no candidate"
     assert {number for found in answered for each in found for number in each.unfilled} == {0, 1}
@@ -132,13 +132,13 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
 def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
     parts = [(Pinned(SOURCE + "x" * n), Hole(max_tokens=6), Pinned(REST)) for n in range(3)]
     requests = [InfillRequest(str(n), segments, max_steps=4, seed=n) for n, segments in enumerate(parts)]
-    alone = [[e.texts for e in each.infill(r) if isinstance(e, Candidate)] for r in requests]
+    alone = [[e.texts for e in each.infill(r) if isinstance(e, FilledHoles)] for r in requests]
     running: list[tuple[int, Iterator[object]]] = [(n, each.infill(r)) for n, r in enumerate(requests)]
     together: list[list[tuple[str, ...]]] = [[] for _ in requests]
     while running:
         for number, events in list(running):
             event = next(events, "end")
-            if isinstance(event, Candidate):
+            if isinstance(event, FilledHoles):
                 together[number].append(event.texts)
             if event == "end":
                 running.remove((number, events))

@@ -17,7 +17,7 @@ from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -182,7 +182,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     plain, family = using(released, sampler=limited), gemma(released)
     kept, family.prefixes = family.prefixes, encoded_cache(family.network, 0)  # rows read among others round otherwise
     try:
-        (candidate,) = (event for event in plain.infill(request) if isinstance(event, Candidate))
+        (candidate,) = (event for event in plain.infill(request) if isinstance(event, FilledHoles))
     finally:
         family.prefixes = kept
     written = model.vocabulary.bytes_of(tokens[first:end])

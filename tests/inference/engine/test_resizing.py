@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.engine.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
@@ -73,7 +73,7 @@ def fill(middle: str, hole: Hole, **options: Any) -> list[Any]:
 
 
 def texts(events: list[Any]) -> list[str]:
-    return [event.texts[0] for event in events if isinstance(event, Candidate)]
+    return [event.texts[0] for event in events if isinstance(event, FilledHoles)]
 
 
 @pytest.mark.parametrize("length", [1, 2, 5, 6, 9, 17])

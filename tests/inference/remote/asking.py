@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Pinned, Request
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned, Request
 from inference.remote import server_backend
 from inference.remote.server_backend import ServerBackend
 from inference.serving.scheduler import Job
@@ -64,12 +64,12 @@ def job(asked: Request, *, within_s: float | None = None) -> Job:
 
 async def answered(
     infiller: ServerBackend, asked: InfillRequest, *, within_s: float | None = None
-) -> tuple[list[Draft], list[Candidate], Done]:
+) -> tuple[list[Draft], list[FilledHoles], Done]:
     events = [event async for event in infiller.replies(job(asked, within_s=within_s))]
     done = events[-1]
     assert isinstance(done, Done)
     drafts = [event for event in events if isinstance(event, Draft)]
-    return drafts, [event for event in events if isinstance(event, Candidate)], done
+    return drafts, [event for event in events if isinstance(event, FilledHoles)], done
 
 
 async def fills(infiller: ServerBackend, asked: InfillRequest) -> list[tuple[str, ...]]:

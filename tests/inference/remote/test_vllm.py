@@ -11,7 +11,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Pinned
+from inference.messages import ErrorCode, FilledHoles, Hole, NextEditRequest, Outcome, Pinned
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.server_backend import ServedModel
@@ -112,7 +112,7 @@ async def test_typed_text_is_pinned_before_and_after_the_server_asks(server: Can
                 asked.set_typed_text(0, "path.strip(")
                 await server.until(lambda it: it.aborted > 0)
             server.hold.set()
-            candidates = [event for event in await events if isinstance(event, Candidate)]
+            candidates = [event for event in await events if isinstance(event, FilledHoles)]
             assert candidates and all(each.texts[0].startswith("path.strip(") for each in candidates)
 
 

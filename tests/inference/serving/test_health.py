@@ -1,6 +1,6 @@
 """A worker's report on its server, by the results of the requests to it."""
 
-from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
+from inference.messages import Done, ErrorCode, Failed, FilledHoles, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.scheduler import JobEvent
 from inference.serving.worker_service import SILENT_REQUESTS, BackendHealth
 
@@ -32,7 +32,7 @@ def test_slow_or_unasked_server_is_no_problem() -> None:
     cancelled = Done("r", Outcome.CANCELLED, Stats(ms=20.0, canvases=1))
     _, status = heard(*[SILENT, slow, waited, cancelled] * SILENT_REQUESTS)
     assert status.server_problem == ""
-    _, status = heard(SILENT, SILENT, Candidate("r", ("x",)), SILENT, waited, waited)
+    _, status = heard(SILENT, SILENT, FilledHoles("r", ("x",)), SILENT, waited, waited)
     assert status.server_problem == ""
 
 

@@ -13,10 +13,10 @@ from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.messages import (
     Amend,
-    Candidate,
     Done,
     ErrorCode,
     Failed,
+    FilledHoles,
     Hole,
     InfillRequest,
     NextEditRequest,
@@ -297,7 +297,7 @@ async def test_typing_reaches_waiting_and_running_requests() -> None:
         server.hold.set()
         for name in ("0", str(MAX_OF_CLIENT)):
             await asker.end(name)
-            texts = [event.texts[0] for event in asker.heard[name] if isinstance(event, Candidate)]
+            texts = [event.texts[0] for event in asker.heard[name] if isinstance(event, FilledHoles)]
             assert texts and all(text.startswith("typed_") for text in texts)
         assert await asker.end("1") is ErrorCode.BAD_REQUEST
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference import messages
-from inference.messages import Candidate, Done, Failed, Hello, InfillRequest, Outcome, Status, StatusRequest, Welcome
+from inference.messages import Done, Failed, FilledHoles, Hello, InfillRequest, Outcome, Status, StatusRequest, Welcome
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
 from tests.workers import short_folder, until
@@ -39,18 +39,18 @@ class ScriptedWorker:
         probs = [tuple(self.probs.get(word, 1.0) for word in words) for words in pieces]
         answers = zip(fills, pieces, probs, strict=True)
         self._send(
-            *(Candidate(key, (fill,), pieces=(words,), confidences=(p,)) for fill, words, p in answers), Done(key)
+            *(FilledHoles(key, (fill,), pieces=(words,), confidences=(p,)) for fill, words, p in answers), Done(key)
         )
 
     def answer_without_texts(self) -> None:
         """Answer the latest request as no worker of ours does: our side fails on it."""
         key = self.requests[-1].id
-        self._send(Candidate(key, ()), Done(key))
+        self._send(FilledHoles(key, ()), Done(key))
 
     def answer_cut(self, *fills: str) -> None:
         """Answer the latest request at its deadline, with texts that are not whole."""
         key = self.requests[-1].id
-        self._send(*(Candidate(key, (fill,), complete=False) for fill in fills), Done(key, Outcome.DEADLINE))
+        self._send(*(FilledHoles(key, (fill,), complete=False) for fill in fills), Done(key, Outcome.DEADLINE))
 
     def refuse(self, code: messages.ErrorCode, message: str) -> None:
         self._send(Failed(self.requests[-1].id, code, message))

@@ -3,7 +3,7 @@
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import Candidate
+from inference.messages import FilledHoles
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
@@ -76,7 +76,7 @@ def test_only_changes_in_its_own_statement_count(marked: str) -> None:
     """The statement may begin lines above the cursor; on a blank line the one above it counts."""
     before = "int = 1\n"
     computation, (text, cursor) = computation_at(before + marked), with_cursor(before + marked)
-    (suggestion,) = computation.suggestions(FillResult([Candidate("r", ("1",))], late=False))
+    (suggestion,) = computation.suggestions(FillResult([FilledHoles("r", ("1",))], late=False))
     at = len(before) + marked.index("int")
     assert suggestion.ghost_text(text.replace("int", "str", 1), Cursor(cursor))
     assert suggestion.ghost_text(text[:at] + "str" + text[at + 3 :], Cursor(cursor)) is None

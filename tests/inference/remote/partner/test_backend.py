@@ -9,8 +9,8 @@ import pytest
 from inference.messages import (
     BYTES_PER_TOKEN,
     REFINED_STRENGTH,
-    Candidate,
     Draft,
+    FilledHoles,
     Hole,
     HoleKind,
     Outcome,
@@ -169,7 +169,7 @@ async def test_agreeing_typed_text_goes_on() -> None:
                 if isinstance(event, Draft) and len(server.fills) == 1:
                     asked.set_typed_text(0, typed)
                     server.pause_s = 0.0
-                if isinstance(event, Candidate):
+                if isinstance(event, FilledHoles):
                     texts.append(event.texts)
             assert texts == [(text,)] and len(server.fills) == requests
 
@@ -188,7 +188,7 @@ async def test_typing_into_an_earlier_hole_restarts_from_there() -> None:
         asked.set_typed_text(0, "other")
         candidate = await waiting
         await steps.aclose()
-        assert isinstance(candidate, Candidate) and candidate.texts == ("otherwise", "second")
+        assert isinstance(candidate, FilledHoles) and candidate.texts == ("otherwise", "second")
         assert [each.prefix for each in server.fills][2:] == ["a = other", "a = otherwise\nb = "]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.engine.fim.query import InfillQuery
-from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
+from inference.messages import REFINED_STRENGTH, Done, ErrorCode, Failed, FilledHoles
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import ModelServerClient
@@ -60,7 +60,7 @@ async def test_hostile_answer_gets_one_clear_reply(start_worker: StartWorker, ki
             assert reply.message.isprintable() and len(reply.message) < 1000 and server.url in reply.message
         server.raw = lambda _: None
         client.send(one_hole())
-        assert isinstance(candidate := await client.answer(), Candidate) and candidate.texts == (ANSWER,)
+        assert isinstance(candidate := await client.answer(), FilledHoles) and candidate.texts == (ANSWER,)
         assert isinstance(await client.answer(), Done)
         client.close()
 

@@ -1,6 +1,6 @@
 """A real worker process with a partner: its status, its answers, and the token it sends."""
 
-from inference.messages import Cancel, Candidate, Done, ErrorCode, Failed, Outcome, Shutdown, WorkerState
+from inference.messages import Cancel, Done, ErrorCode, Failed, FilledHoles, Outcome, Shutdown, WorkerState
 from tests.inference.remote.asking import ANSWER, one_hole
 from tests.partner_server import partner_server
 from tests.workers import RawClient, StartWorker, fill, is_idle
@@ -8,10 +8,10 @@ from tests.workers import RawClient, StartWorker, fill, is_idle
 TOKEN = "hush-hush-0123456789"
 
 
-async def final(client: RawClient) -> tuple[list[Candidate], Done | Failed]:
+async def final(client: RawClient) -> tuple[list[FilledHoles], Done | Failed]:
     found = []
     while not isinstance(message := await client.answer(), Done | Failed):
-        if isinstance(message, Candidate):
+        if isinstance(message, FilledHoles):
             found.append(message)
     return found, message
 

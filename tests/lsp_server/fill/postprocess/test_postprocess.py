@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from inference.ending import unpaired
-from inference.messages import Candidate, HoleKind
+from inference.messages import FilledHoles, HoleKind
 from lsp_server import holes
 from lsp_server.documents.document import Document
 from lsp_server.fill import postprocess
@@ -115,7 +115,7 @@ def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     text = "x = ???\ny = \n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text) - 1)]
-    candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
+    candidates = [FilledHoles("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
     found, drops = postprocess.postprocess_all(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
     assert drops[postprocess.DropReason.NEW_HOLE] == 2
@@ -125,7 +125,7 @@ def test_what_the_user_typed_is_never_taken_away() -> None:
     text = "value = 1\nother = ???\nvalue"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text))]
-    typed, left = Candidate("r", ("2", "value")), Candidate("r", ("???", "value"), unfilled=(0,))
+    typed, left = FilledHoles("r", ("2", "value")), FilledHoles("r", ("???", "value"), unfilled=(0,))
     assert [each.texts for each in postprocess.postprocess_all(snapshot, spans, [typed])[0]] == [("2", "value")]
     assert postprocess.postprocess_all(snapshot, spans, [left])[0] == []
 
