@@ -23,7 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.model_store import PART, REVISION, FileRecord, PullRecord, has_size, is_wanted
+from inference.models.model_store import PART, REVISION, FileRecord, PullRecord, has_size, is_wanted_file
 
 SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""
@@ -53,7 +53,7 @@ def fetch_record(repo: str) -> PullRecord:
     files = {}
     for file in info.siblings or ():
         digest = file.lfs.sha256 if file.lfs else file.blob_id
-        if is_wanted(file.rfilename) and digest is not None and file.size is not None:
+        if is_wanted_file(file.rfilename) and digest is not None and file.size is not None:
             files[file.rfilename] = _checked(file.rfilename, file.size, digest)
     weights = [name for name in files if name.endswith((".gguf", ".safetensors"))]
     is_lone = len(weights) == 1 and weights[0].endswith(".gguf")

@@ -155,7 +155,7 @@ def read_record(folder: Path, repo: str = "") -> PullRecord | None:
         return None
     except (ModelError, msgspec.ValidationError) as error:
         raise DamagedRecordError(f"{file} is damaged; pull the model again") from error
-    if odd := next((name for name in record.files if not is_wanted(name)), None):
+    if odd := next((name for name in record.files if not is_wanted_file(name)), None):
         raise ModelError(f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again")
     if repo and record.repo.lower() != repo.lower():
         holder = ascii(record.repo[:100])[1:-1]
@@ -163,7 +163,7 @@ def read_record(folder: Path, repo: str = "") -> PullRecord | None:
     return record
 
 
-def is_wanted(name: str) -> bool:
+def is_wanted_file(name: str) -> bool:
     """Whether to fetch a file: no name from a hub may lead out of the folder, or to our record in any spelling."""
     if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
         return False

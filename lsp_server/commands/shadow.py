@@ -2,7 +2,7 @@
 
 import argparse
 
-from lsp_server.commands.stats import add_report_arguments, report
+from lsp_server.commands.stats import add_report_arguments, print_report
 
 _COMPARISONS = """
 SELECT main_model || ', ' || other_model || ': ' || part AS models,
@@ -30,4 +30,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
-    return report(args, {"comparisons": _COMPARISONS}, _NOTHING, _NOTE)
+    return print_report(args, {"comparisons": _COMPARISONS}, _NOTHING, _NOTE)

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or deletes them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     if not args.action:
         queries = {name: _COUNTS.format(column) for name, column in _GROUPS.items()}
-        return report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
+        return print_report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
     try:
         deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.forget(usage_file()))
     except OSError as error:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, note: str) -> int:
+def print_report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, note: str) -> int:
     """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
     file = usage_file()
     try:

@@ -59,7 +59,7 @@ def best_for_new_user(catalogue: dict[str, Any]) -> dict[str, Any]:
     return dict(best)
 
 
-def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
+def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
     best = best_for_new_user(catalogue)
     device = catalogue["machine"]["device"]

@@ -59,16 +59,15 @@ UNFILLED = "{} of {} holes were left unchanged: the model found nothing that fit
 class FillBudget:
     """The cost limit of a fill. The deadline includes loading the model.
 
-    `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `retries`: if nothing fits, ask
-    for more. A text ends before its first token with a lower probability than `min_prob`. The rest is as in
-    `InfillRequest`.
+    `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `may_retry`: asks for more if
+    nothing fits. A text ends before its first token less likely than `min_prob`. The rest is as in `InfillRequest`.
     """
 
     candidates: int
     deadline: Deadline
     max_steps: int | None
     max_tokens: int = 0
-    retries: bool = False
+    may_retry: bool = False
     quick: bool = False
     background: bool = False
     reads_ahead: bool = False
@@ -80,7 +79,7 @@ class FillBudget:
         """A larger budget for explicit requests than for automatic ones."""
         if invoked:
             deadline = Deadline(settings.deadline_ms.invoked)
-            return cls(settings.candidates.invoked, deadline, settings.max_steps, retries=True)
+            return cls(settings.candidates.invoked, deadline, settings.max_steps, may_retry=True)
         deadline = Deadline(settings.deadline_ms.automatic)
         return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROBS[settings.suggestions])
 
@@ -173,7 +172,7 @@ async def fill(
     )
     result = await asking(request)
     is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
-    if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and not budget.deadline.is_past):
+    if not (is_useless and budget.may_retry and budget.candidates < _MORE_CANDIDATES and not budget.deadline.is_past):
         return result
     again = await asking(replace(request, candidates=_MORE_CANDIDATES))
     drops = again.drops or result.drops

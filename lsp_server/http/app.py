@@ -220,7 +220,7 @@ class CompletionEndpoints:
         events = self._events(params, fim_input, client)
         event = await anext(events)
         if params.stream:
-            media_type = "application/x-ndjson" if params.event.startswith("{") else "text/event-stream"
+            media_type = "application/x-ndjson" if params.event_format.startswith("{") else "text/event-stream"
             return StreamingResponse(_stream(params, event, events, model), media_type=media_type)
         while not isinstance(event, CompletionResult):
             event = await anext(events)
@@ -282,11 +282,11 @@ async def _stream(
     async with aclosing(events):
         try:
             while not isinstance(event, CompletionResult):
-                yield params.event.format(json.dumps(params.stream_event(event, model)))
+                yield params.event_format.format(json.dumps(params.stream_event(event, model)))
                 event = await anext(events)
-            yield params.event.format(json.dumps(params.last_event(event, model)))
+            yield params.event_format.format(json.dumps(params.last_event(event, model)))
         except WorkerError as failure:
-            yield params.event.format(json.dumps(_error(_STATUS.get(failure.code, 503), str(failure))))
+            yield params.event_format.format(json.dumps(_error(_STATUS.get(failure.code, 503), str(failure))))
         yield params.last_line
 
 

@@ -65,9 +65,9 @@ class _BaseRequest(Struct, frozen=True):
     stream: bool = False
     last_line: ClassVar[str] = ""
     """Ends a stream."""
-    event: ClassVar[str] = "data: {}\n\n"
+    event_format: ClassVar[str] = "data: {}\n\n"
     """An event of a stream, around its JSON."""
-    texts: ClassVar[tuple[str, ...]] = ("prompt",)
+    text_fields: ClassVar[tuple[str, ...]] = ("prompt",)
     """The fields of which a request has at least one."""
 
     @property
@@ -86,7 +86,7 @@ class LlamaInfillRequest(_BaseRequest, frozen=True):
     other texts: `prompt` is one in a family's own tokens.
     """
 
-    texts: ClassVar[tuple[str, ...]] = ("input_prefix", "input_suffix", "prompt")
+    text_fields: ClassVar[tuple[str, ...]] = ("input_prefix", "input_suffix", "prompt")
 
     input_prefix: str = ""
     input_suffix: str = ""
@@ -185,7 +185,7 @@ class OllamaGenerateRequest(_BaseRequest, frozen=True):
     suffix: str = ""
     stream: bool = True
     options: _OllamaOptions = _OllamaOptions()
-    event: ClassVar[str] = "{}\n"
+    event_format: ClassVar[str] = "{}\n"
 
     @property
     def wanted_tokens(self) -> int | None:
@@ -223,8 +223,8 @@ def decode_request(body: bytes, kind: type[_Kind]) -> _Kind:
     """
     fields = _plain(json.loads(body))
     request = msgspec.convert(fields, kind)
-    if fields.keys().isdisjoint(kind.texts):
-        raise ValueError(f"it has none of the fields {', '.join(kind.texts)}")
+    if fields.keys().isdisjoint(kind.text_fields):
+        raise ValueError(f"it has none of the fields {', '.join(kind.text_fields)}")
     return request
 
 

@@ -96,7 +96,7 @@ class Refiner(Feature):
         service, draft = service_and_draft
         hole = _hole_of(draft, snapshot.text)
         settings = self._session.settings_of(uri)
-        budget = dataclasses.replace(FillBudget.from_settings(settings, invoked=True), candidates=1, retries=False)
+        budget = dataclasses.replace(FillBudget.from_settings(settings, invoked=True), candidates=1, may_retry=False)
         client = partner.client
         await client.load()
         context = await self._session.context_for(snapshot, hole.start, client.last_status)

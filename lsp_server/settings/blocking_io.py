@@ -29,7 +29,7 @@ async def in_thread(work: Callable[[], _T]) -> _T:
 
 
 class BlockingIo:
-    """Asks each time, without caching. Belongs to one event loop."""
+    """Runs calls that may block in threads, within `LIMIT_S`, and caches nothing. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, tuple[asyncio.Task[Any], float]] = {}

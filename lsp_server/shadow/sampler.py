@@ -115,7 +115,7 @@ class ShadowSampler(Feature):
     def _other_client(self) -> WorkerClient | None:
         """The client of the other model, of the session's start; None if there is none."""
         if self._client is None and (
-            options := other_options(self._session.settings, self._session.configuration.sends_partner_token)
+            options := other_model_options(self._session.settings, self._session.configuration.sends_partner_token)
         ):
             self._client = WorkerClient(options, name=CLIENT_NAME)
         return self._client
@@ -192,7 +192,7 @@ def _between(text: str, prefix: str, suffix: str) -> str | None:
     return None if end < 0 else text[start:end]
 
 
-def other_options(settings: Settings, sends_token: bool) -> WorkerOptions | None:
+def other_model_options(settings: Settings, sends_token: bool) -> WorkerOptions | None:
     """The model to compare with: the partner or, if that is the main model, the embedded one. None: there is none."""
     if settings.model == PARTNER:
         return worker_options(msgspec.structs.replace(settings, model=EMBEDDED))

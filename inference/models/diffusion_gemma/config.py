@@ -75,7 +75,7 @@ class _Text(msgspec.Struct, kw_only=True):
         require(kinds == self.num_hidden_layers, f"layer_types: {kinds} kinds for {self.num_hidden_layers} layers")
 
 
-class Packing(msgspec.Struct, frozen=True):
+class MlxPacking(msgspec.Struct, frozen=True):
     """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
 
     `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
@@ -91,7 +91,7 @@ class _Config(msgspec.Struct):
     canvas_length: CanvasTokens | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
-    quantization: Packing | None = None
+    quantization: MlxPacking | None = None
 
 
 class _Sampler(msgspec.Struct):
@@ -163,7 +163,7 @@ def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) 
             )
 
 
-def packing_of(checkpoint: Checkpoint) -> Packing | None:
+def packing_of(checkpoint: Checkpoint) -> MlxPacking | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
     return _config(checkpoint.folder, checkpoint.config).quantization
 
