@@ -1,7 +1,6 @@
 """The commands that install missing packages, matching how infill-ls was installed here.
 
-`pip install` in a user's shell would reach another Python if infill-ls has its own environment. Imports no large
-library.
+`pip install` in a user's shell may reach another Python than infill-ls has. Imports no large library.
 """
 
 import re

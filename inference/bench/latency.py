@@ -1,8 +1,7 @@
 """Our engine against other ways to run the same weights, in one run.
 
 All sections measure one network, a checkpoint's or one of random weights, on random tokens, which take as long as code;
-no stopping rule applies. It prints one JSON object as its last line. The figures are medians; compare ratios, not
-machines.
+no stopping rule applies. Its last line is one JSON object. The figures are medians; compare ratios, not machines.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """After an author's edit, are the author's next edits offered, and nothing else?
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
-the next one. A wrong offer ends the case. In a quiet case any offer is a false one. It prints one JSON object as its
-last line.
+the next one. A wrong offer ends the case. In a quiet case any offer is false. The last line is one JSON object.
 
 A file of cases is JSON lines, plain or gzipped. Lines are numbered from 0 and have their line ends.
 """

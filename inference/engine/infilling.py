@@ -1,7 +1,6 @@
 """Works on one request: plan, prefill, choose lengths, denoise, rerank; then the next canvas.
 
-Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
-stop it.
+Each step makes at most one forward pass. Between steps the worker can serve another request, amend or stop this one.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -40,8 +40,7 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 @dataclass(frozen=True)
 class EditPrompt:
-    """A prompt, and the region that its answer rewrites: the whole lines `current`, from the offset `start` of
-    the text.
+    """A prompt, and the region that its answer rewrites: the whole lines `current`, from offset `start` of the text.
 
     `stop_strings` end an answer, and `forced` is the start of the rewrite, with which the prompt ends.
     An answer begins with `opening`.

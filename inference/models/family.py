@@ -70,9 +70,7 @@ class ModelAdapter(Protocol):
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
     def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
-        """Has `run_idle_task` prefill prefixes that later requests are likely to share, in this order, instead of the
-        previous ones.
-        """
+        """Has `run_idle_task` prefill prefixes for later requests, in order, instead of the previous ones."""
         return
 
     @property
@@ -86,9 +84,7 @@ class ModelAdapter(Protocol):
         return False
 
     def run_idle_task(self) -> bool:
-        """Runs one unit of idle-time work: some tokens of a prefix, or a graph capture. Returns True if there may be
-        more.
-        """
+        """Runs one unit of idle-time work: some tokens of a prefix, or a graph capture. True if there may be more."""
         return False
 
     @property

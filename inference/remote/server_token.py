@@ -51,9 +51,7 @@ def read_token(environment: Mapping[str, str] = os.environ, role: ServerSettingN
 
 
 def create_token(role: ServerSettingNames) -> str:
-    """The token of our own server; makes the file if there is none. Raises ModelError and, where it cannot be written,
-    OSError.
-    """
+    """The token of our own server; makes the file if there is none. Raises ModelError; OSError if it cannot write."""
     if not read_token(role=role):
         file = token_file(role)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

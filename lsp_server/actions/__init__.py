@@ -199,9 +199,7 @@ def refinements(source: Source, marker: str, start: int, end: int, title: str) -
 
 
 def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:
-    """The actions that repair the statements under `diagnostics` (start, end, message), except statements with holes,
-    which need filling.
-    """
+    """The actions that repair the statements under `diagnostics` (start, end, message), except those with holes."""
     actions: dict[HoleSpan, Action] = {}
     for index, (start, end, message) in enumerate(diagnostics):
         if len(actions) == MAX_REPAIRS:

@@ -28,9 +28,7 @@ async def did_change_configuration(session: Session, params: types.DidChangeConf
 
 
 async def request_settings(session: Session) -> None:
-    """Requests the client's settings, for each folder and for none, if it gives them. Without an answer, they stay
-    unchanged.
-    """
+    """Requests the client's settings, if it has them, for each folder and for none. No answer changes nothing."""
     if not session.client_capabilities.configuration:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]

@@ -292,9 +292,7 @@ def _partition(text: str, token: str, *, last: bool = False) -> tuple[str, str, 
 
 
 def fim_input_of(request: CompletionRequest, settings: Settings) -> FimInput:
-    """The request's input without secret files. Raises ValueError if its own file is one, or if its prompt is of an
-    unknown form.
-    """
+    """The request's input without secret files. Raises ValueError if its own is one or its prompt's form is unknown."""
     fim_input = request.fim_input()
     if CONTROL_TOKEN.match(fim_input.prefix):
         raise ValueError("the prompt is in tokens of an unknown form; send the text before the cursor and the suffix")

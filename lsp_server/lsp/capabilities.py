@@ -59,9 +59,7 @@ _FLAGS = {
 
 
 def parse_client_capabilities(capabilities: Any, client: Any = None) -> ClientCapabilities:
-    """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
-    unsupported.
-    """
+    """Parses `capabilities` and `clientInfo` of `initialize`; what is missing or malformed counts as unsupported."""
     action = _value_at(capabilities, "textDocument.codeAction")
     resolves = "edit" in _list_at(action, "resolveSupport.properties")
     is_plugin = _value_at(capabilities, "experimental.infillDrafts") is not None

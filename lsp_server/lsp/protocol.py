@@ -311,9 +311,7 @@ _MAX_SALVAGED_BYTES = 16 * 1024 * 1024
 
 
 def salvage_id(body: bytes) -> Id | None:
-    """The id of a request that cannot be read, if it is certain; None for an answer or a notification. In linear time,
-    and without recursion.
-    """
+    """The id of a request that cannot be read, if it is certain, else None. In linear time, without recursion."""
     keys, values = set[bytes](), dict[bytes, bytes]()
     key = value = b""
     depth = position = 0

@@ -452,9 +452,7 @@ class LinesChange:
         self._matcher = SequenceMatcher(str.isspace, (), tokens, autojunk=False)
 
     def apply_to(self, lines: str) -> tuple[str, float] | None:
-        """Returns other lines with the same change, and their likeness; None if they are not alike, or the change does
-        not fit there.
-        """
+        """Returns other lines with the same change, and their likeness (0 to 1); None if it does not fit there."""
         indent = indentation(lines, 0)
         tokens = _TOKEN_OR_SPACE.findall(_reindented(lines, indent, ""))
         if not _is_short(lines) or self._words.isdisjoint(tokens):

@@ -1,7 +1,6 @@
 """The next edits of a session's documents: when to look for them, which one to offer, and its outcome.
 
-Belongs to one event loop; looks in threads. A change may bring edits of other documents, offered once the user goes
-there.
+Belongs to one event loop; looks in threads. Edits of other documents are offered once the user goes there.
 """
 
 import asyncio

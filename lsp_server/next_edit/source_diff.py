@@ -29,9 +29,7 @@ class SourceDiff:
         return None if old is None else cls(TextDiff(old_text, source.text), old, names)
 
     def renamed_pairs(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
-        """Yields the names that became others of the same role, by substituted words, and at more `offsets` of both
-        texts.
-        """
+        """Yields the names that became others of the same role, at changed words and at `offsets` of both texts."""
         for old_offset, offset in (*self.text_diff.substituted, *offsets):
             old = self.old_names.at_offset(old_offset)
             new = self.new_names.at_offset(offset)

@@ -151,9 +151,7 @@ class Session:
             task.cancel()
 
     def mark_desynced(self, *uris: str) -> None:
-        """Marks documents as out of sync after edits we could not read: they get no more fills. One that was lost
-        before stays lost.
-        """
+        """Marks documents as out of sync after an unreadable edit: no fills until `resync`. Lost ones stay lost."""
         opened = [uri for uri in uris if uri in self.documents]
         for uri in uris:
             document = self.documents.get(uri)

@@ -194,8 +194,7 @@ class WorkerClient:
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `request`.
 
-        A worker that someone ends while it loads stays ended, which is not a failure. Cancelling this leaves the
-        worker loading.
+        A worker that someone ends while it loads stays ended: no failure. Cancelling this leaves it loading.
         """
         if not self.has_model:
             await self._while_worker_responds(self._wait_for_model(), deadline)

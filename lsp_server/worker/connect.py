@@ -145,8 +145,7 @@ async def attach_with_retries(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> WorkerLink:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach_to_running`:
-    NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back
-    within `RETURN_S`.
+    NotListeningError if there is no such process or a retired one, WorkerUnresponsiveError after `RETURN_S`.
     """
     deadline_s = asyncio.get_running_loop().time() + RETURN_S
     while True:
@@ -173,9 +172,7 @@ _EXIT_TAKEN = 3
 async def attach_or_start(
     paths: WorkerPaths, options: WorkerOptions, name: str, *, retired_pid: int | None = None
 ) -> WorkerLink:
-    """Joins the worker of `options` at `paths`, starting it if there is none, or one that has retired. Raises
-    WorkerError.
-    """
+    """Joins the worker of `options`, starting one if there is none, or a retired one. Raises WorkerError."""
     ensure_private_folders(paths)
     lock = FileLock(paths.start_lock, mode=0o600, thread_local=False)
     try:

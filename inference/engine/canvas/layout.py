@@ -69,8 +69,7 @@ class ComposedCanvas:
 class CanvasPlan:
     """One canvas to denoise: its prefix, its holes, and the tokens `pinned_after` each of them.
 
-    It has at most `width` rows: pinned tokens at its end that do not fit are cut. `hole_range` numbers its holes in the
-    request.
+    It has at most `width` rows: pinned tokens beyond that are cut. `hole_range` numbers its holes in the request.
     """
 
     prefix_ids: tuple[int, ...]

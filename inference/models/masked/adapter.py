@@ -1,8 +1,7 @@
 """Masked diffusion behind the `ModelAdapter` protocol: prefix and canvas are one sequence, and each row sees all of it.
 
 A context first computes one canvas with the whole prefix, except what an earlier request knows; the other canvases
-copy shared rows. From then on a step computes the requested rows and changed tokens; every few steps all rows of the
-canvases.
+copy shared rows. From then on a step computes the requested rows and changed tokens; every few steps all rows.
 
 Where every row sees every row, keys and values cannot be kept exactly, but they change little while the row's own token
 stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). The keys of a row that moves are rotated by the
