@@ -90,7 +90,7 @@ def read_tasks(file: Path, limit: int | None = None) -> list[InfillingTask]:
 
 
 def read_tasks_of_type(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
-    """The same for tasks of another kind."""
+    """The first `limit` tasks of a `kind`, or all. Raises BenchError if the file is unreadable or empty."""
     tasks: list[_Task] = []
     try:
         data = file.read_bytes()

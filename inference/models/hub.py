@@ -139,6 +139,7 @@ def _empty(stream: BinaryIO) -> None:
 
 
 def is_intact(path: Path, file: FileRecord) -> bool:
+    """Whether a file has the size and the digest of its record."""
     if not has_size(path, file.size):  # opening a pipe would block
         return False
     if len(file.digest) == hashlib.sha256().digest_size * 2:

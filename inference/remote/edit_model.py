@@ -25,6 +25,8 @@ _LONGEST = 200_000
 
 
 class EditModelBackend(ServerBackend):
+    """An edit model on a server, as the worker knows it."""
+
     model_setting = EDIT_MODEL_SERVER.url
     expected = "a server of models"
     _gives_logprobs = True

@@ -38,6 +38,8 @@ class RefusedError(Exception):
 
 
 class ClientConnection:
+    """Reads one client's messages, and sends it the replies to its jobs."""
+
     def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._service = host
         self._reader = reader
@@ -82,7 +84,7 @@ class ClientConnection:
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
-    def job_client(self, request: Request) -> JobOwner:
+    def job_owner(self, request: Request) -> JobOwner:
         """Who asks: this connection, or the client of its endpoint."""
         name = request.endpoint_client
         if not name:

@@ -54,6 +54,7 @@ class Survey:
 
 
 async def survey_workers(name: str) -> Survey:
+    """Asks all workers of this user for their status, as the client `name`."""
     folders = socket_folders()
     sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}

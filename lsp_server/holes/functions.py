@@ -72,6 +72,7 @@ def _is_short_closure(view: SyntaxView, function: Node) -> bool:
 
 
 def extent(view: SyntaxView, function: Node) -> tuple[int, int]:
+    """The start and end of a function with its decorators."""
     parent = view.parent(function)
     wrapped = parent if parent is not None and parent.type in view.table.wrappers else function
     return view.start(wrapped), view.end(wrapped)
@@ -162,6 +163,7 @@ def _body_indent(view: SyntaxView, body: FunctionBody) -> str:
 
 
 def header_of(view: SyntaxView, node: Node) -> str:
+    """The code of a function before its body, with its decorators."""
     start, end = extent(view, node)
     block = node.child_by_field_name("body")
     return view.text[start : end if block is None else max(view.start(block), start)]

@@ -22,6 +22,8 @@ FILL_KIND = "refactor.rewrite.infill"
 
 @dataclass(frozen=True)
 class ClientCapabilities:
+    """What a client supports, and the unit of its columns (`encoding`)."""
+
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
     lazy_code_actions: bool = False

@@ -71,10 +71,12 @@ def _check(hole: Hole) -> None:
 
 
 class CanvasPlanner:
+    """Divides a request's holes among canvases, and chooses the prefix and the suffix that each one sees."""
+
     def __init__(
         self, vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
-        """`is_full_canvas_free`: wide canvases cost no more than narrow ones. Raises RequestError."""
+        """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError."""
         self._vocabulary = vocabulary
         self._infill_config = infill_config
         self._fills_canvas = fills_canvas
@@ -104,7 +106,7 @@ class CanvasPlanner:
         layouts: list[CanvasHole] = []
         pinned_after: list[tuple[int, ...]] = []
         for index in group:
-            layouts.append(self._layout(holes[index], healed))
+            layouts.append(self._canvas_hole(holes[index], healed))
             pinned, healed = self._pinned_after(index, last=index + 1 == group.stop)
             pinned_after.append(pinned)
         width = self._infill_config.canvas_tokens
@@ -121,7 +123,7 @@ class CanvasPlanner:
         """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
         used = 0
         for index, hole in enumerate(self.request.holes[first:], first):
-            layout = self._layout(hole, ())
+            layout = self._canvas_hole(hole, ())
             rows = len(layout.forced_ids) + _min_rows(layout) + 1
             gap = 0 if index == first else self._length(self.request.texts[index])
             suffix_rows = min(_SUFFIX_TOKENS, self._length(self.request.texts[index + 1]))
@@ -164,9 +166,9 @@ class CanvasPlanner:
             return ids, ()
         return ids + (self._frame.filler_id,) * max(0, self._infill_config.canvas_tokens - len(ids)), ()
 
-    def _layout(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
+    def _canvas_hole(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
         if (hole.text and hole.strength < 1) or hole.strength == 0:
-            return self._existing_layout(hole, healed)
+            return self._existing_hole(hole, healed)
         forced, start = self._forced_start(healed, hole.starts_with)
         healed_bytes = len(self._vocabulary.bytes_of(list(healed)))
         max_tokens = hole.max_tokens or self._infill_config.slots.for_kind(hole.kind, self._infill_config.canvas_tokens)
@@ -181,7 +183,7 @@ class CanvasPlanner:
             num_forced_bytes=healed_bytes + len(hole.starts_with.encode()),
         )
 
-    def _existing_layout(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
+    def _existing_hole(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
         Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the

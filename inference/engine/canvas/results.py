@@ -89,6 +89,8 @@ TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
 
 @dataclass(frozen=True)
 class RankedFill:
+    """A text for each hole of one canvas, by `token_texts` too. The highest `score` is the best."""
+
     texts: tuple[str, ...]
     score: float
     tokens: int

@@ -23,6 +23,8 @@ _MAX_BLANK_TOKENS = 8
 
 
 class Vocabulary:
+    """A tokenizer's tokens as bytes, and which of them may stand in a hole."""
+
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
         """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
 

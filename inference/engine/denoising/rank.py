@@ -66,6 +66,7 @@ def ranks_by_masking(traits: ModelTraits) -> bool:
 
 
 def num_lengths(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:
+    """How many choices of the holes' lengths to try."""
     if all(hole.single_line for hole in holes):
         return _NUM_LINE_LENGTHS
     return 1 if ranks_by_masking(traits) else 3

@@ -44,14 +44,14 @@ def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
 
 
 def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
-    """The same by MDLM's rule: the share of the steps left, rounded to the nearest even number."""
+    """(B,) -> (B,), the same by MDLM's rule: the share of the steps left, rounded half to even."""
     now, then = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
     share = 1 - (1 - (1 - then)) / (1 - (1 - now))
     return (masked.float() * share.to(masked.device)).round().long()
 
 
 def single_count(masked: Tensor, step: int, steps: int) -> Tensor:
-    """One row, or as many as it takes to finish with the last step."""
+    """(B,) -> (B,), the same with one row a step, or as many as it takes to finish with the last step."""
     return -(-masked // max(1, steps - step))
 
 

@@ -25,6 +25,8 @@ _DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
 
 @dataclass(frozen=True)
 class MlxDeviceInfo:
+    """The device that MLX computes on here, and its memory."""
+
     on_gpu: bool
     total_bytes: int
     free_bytes: int
