@@ -44,8 +44,7 @@ class ModelTraits:
     """The compute device, for users, if it differs from `ModelAdapter.device`: "mlx:gpu"."""
     free_rows: int = 0
     """A denoising step takes about the same time for up to this many rows of all its canvases, and a pass of a model
-    without canvases for this many rows, because its fixed work takes longer, such as reading the weights. 0: every row
-    costs time.
+    without canvases, because its fixed work takes longer, such as reading the weights. 0: every row costs time.
     """
     is_fim: bool = False
     """The family is a `FimAdapter`: it writes from left to right behind a prompt that shows it both sides of the

@@ -1,7 +1,6 @@
 """Carries messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
 
-pygls's own loops read an HTTP request of a web page as a message, send binary frames over WebSocket, and end with their
-first client.
+pygls's own loops take a web page's HTTP request for a message, send binary frames, and end with their first client.
 """
 
 import argparse

@@ -184,8 +184,7 @@ class WorkerClient:
 
         Cancelling this cancels the request in the worker; a start continues. Raises WorkerError:
         WorkerUnresponsiveError if the worker hangs, and StillLoadingError if there is no model at the deadline. With a
-        model, raises TimeoutError a moment after the deadline; without a deadline, waits for as long as the worker
-        lives.
+        model, raises TimeoutError a moment after the deadline; without one, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_request_numbers)}")
         patience_s = max((request.deadline_ms or 0) / 1000 - RESPONSE_S, 0)

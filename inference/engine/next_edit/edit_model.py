@@ -1,8 +1,7 @@
 """Rewrites the lines around the cursor with an edit model, the likeliest token each time.
 
 Most lines come back as they are, so their current tokens are the draft tokens that a pass verifies. It rolls back wrong
-ones, so the text is the same without a draft (Stern et al., 2018, https://arxiv.org/abs/1811.03115). A rewrite of low
-confidence is dropped.
+ones: the text is the same without (Stern et al., 2018, https://arxiv.org/abs/1811.03115). Unsure rewrites are dropped.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Scores the edits that the server proposes after a change, with a causal model.
 
 The prompt is a diff of the last changes, a format that code models know well; ours omits line numbers. A proposal's
-score is how much likelier its lines come next than the same lines unchanged. Together with its likeness it must reach a
-margin.
+score, how much likelier its lines come next than the same lines unchanged, must reach a margin with its likeness.
 """
 
 from collections.abc import Generator, Sequence

@@ -2,8 +2,7 @@
 
 Ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its own
 library, (B, heads, rows, head size); both libraries slice and assign to slices alike, and `ArrayOps` covers their
-differences. Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V vocabulary
-size.
+differences. Shapes: B canvases, W canvas rows, N rows of all, n new prefix tokens, d hidden, V vocabulary size.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,7 @@
 
 mlx-vlm's own generation knows no pinned rows, and its caches forget what lies before a sliding window. So only its
 encoder and its decoder run here, on the keys and values of our prefix cache, which makes its own masks. Shapes: B
-canvases, W canvas rows, N rows of all canvases, n new prefix tokens, K rows that a layer sees, d hidden size, V
-vocabulary size.
+canvases, W canvas rows, N rows of all, n new prefix tokens, K rows that a layer sees, d hidden, V vocabulary size.
 """
 
 from typing import Any
