@@ -162,7 +162,7 @@ class Action:
         return await asyncio.to_thread(postprocess.breaks_parse, snapshot, self.holes, texts)
 
 
-def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
+def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
     """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor."""
     every = file_placeholders(source, marker)
     touched = spans_touching(every, start, end)
@@ -188,7 +188,7 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
     return actions
 
 
-def refinements(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
+def refine_actions(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
     """The action that asks the partner about the selection, under this title."""
     span = (
         None if spans_touching(file_placeholders(source, marker), start, end) else hole_in_selection(source, start, end)
@@ -198,7 +198,7 @@ def refinements(source: Source, marker: str, start: int, end: int, title: str) -
     return [Action(ActionKind.REFINE, start, end, (span,), title=title)]
 
 
-def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:
+def repair_actions(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:
     """The actions that repair the statements under `diagnostics` (start, end, message), except those with holes."""
     actions: dict[HoleSpan, Action] = {}
     for index, (start, end, message) in enumerate(diagnostics):
@@ -220,7 +220,7 @@ def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, s
     return list(actions.values())
 
 
-def distinct(actions: Sequence[Action]) -> list[Action]:
+def distinct_actions(actions: Sequence[Action]) -> list[Action]:
     unique: dict[object, Action] = {}
     for action in actions:
         unique.setdefault((action.holes, action.strength, action.instruction), action)

@@ -63,7 +63,7 @@ def flag_settings(args: argparse.Namespace) -> dict[str, Any]:
     return flags
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
+def settings_without_folder(args: argparse.Namespace) -> Settings:
     """The settings of a command without a folder. Says which variables and arguments are unusable."""
     configuration = Configuration(flag_settings(args), os.environ)
     for problem in configuration.problems:

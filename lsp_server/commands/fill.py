@@ -110,13 +110,13 @@ def run(args: argparse.Namespace) -> int:
     except (BadInputError, NoUsableFillError, WorkerError) as error:
         if args.json and isinstance(error, NoUsableFillError | StillLoadingError):
             nothing = {**output.fills_as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
-            output.show(args, name, (old, old), nothing, "")
+            output.print_change(args, name, (old, old), nothing, "")
         say(error)
         refused = isinstance(error, WorkerError) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
     report = output.fills_as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
-    output.show(args, name, (old, text), report, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
+    output.print_change(args, name, (old, text), report, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if unfilled := unfilled_message(texts, current):
         say(unfilled)
     if better:

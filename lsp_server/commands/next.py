@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     except BadInputError as error:
         say(error)
         return EXIT_BAD_INPUT
-    output.show(args, args.file, (text, result), {"edits": edits, "result": result}, f"{len(edits)} places changed")
+    output.print_change(
+        args, args.file, (text, result), {"edits": edits, "result": result}, f"{len(edits)} places changed"
+    )
     return 0
 
 

@@ -77,7 +77,7 @@ def coloured_draft(snapshot: Snapshot, spans: tuple[HoleSpan, ...], draft: Draft
     return excerpt_text
 
 
-def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
+def print_change(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
     """Prints a change of `file`, its text before and after, in the requested shape: as JSON, as a diff, as what was
     `done` to the file, or as the new text; in UTF-8 with unchanged line ends, regardless of the terminal's encoding.
     """

@@ -18,7 +18,12 @@ from inference.remote import server_token
 from inference.remote.access import EndpointAuth
 from inference.remote.address import OWN_ENDPOINT
 from inference.terminal import PrintableLogFormatter, say
-from lsp_server.commands.arguments import add_model_arguments, add_trust_workspace_argument, flag_settings, settings_of
+from lsp_server.commands.arguments import (
+    add_model_arguments,
+    add_trust_workspace_argument,
+    flag_settings,
+    settings_without_folder,
+)
 from lsp_server.lsp import transports
 from lsp_server.lsp.protocol import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
@@ -189,7 +194,7 @@ async def _listen(
 async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], secret: str) -> None:
     from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
 
-    settings = settings_of(args)
+    settings = settings_without_folder(args)
     host_port = ListenAddress(*sockets[0].getsockname()[:2])
     is_compulsory = server_token.token_source(role=OWN_ENDPOINT) == OWN_ENDPOINT.token_variable
     access = EndpointAuth(secret, is_compulsory=is_compulsory, any_user=args.any_user)

@@ -7,7 +7,7 @@ import subprocess
 
 from inference.messages import ErrorCode
 from inference.terminal import printable, say
-from lsp_server.commands.arguments import add_model_arguments, settings_of
+from lsp_server.commands.arguments import add_model_arguments, settings_without_folder
 from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.worker_options import worker_options
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the worker here until Ctrl-C, or starts or stops it. Exit status 1 if that failed."""
-    options = worker_options(settings_of(args))
+    options = worker_options(settings_without_folder(args))
     if args.where:
         print(printable(paths_of(options).socket))
         return 0

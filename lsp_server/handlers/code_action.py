@@ -19,11 +19,11 @@ from lsp_server.actions import (
     ActionCancelledError,
     ActionKind,
     ActionNotDoneError,
-    distinct,
-    fills,
+    distinct_actions,
+    fill_actions,
     holes_of,
-    refinements,
-    repairs,
+    refine_actions,
+    repair_actions,
 )
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
@@ -243,9 +243,12 @@ def _available(
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    actions = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
-    actions += refinements(snapshot, marker, start, end, partner) if partner else []
-    return distinct([action for action in actions if _requests(params.context.only, lsp_kind(action))])
+    actions = [
+        *repair_actions(snapshot, marker, diagnostics),
+        *fill_actions(snapshot, marker, start, end, automatic=automatic),
+    ]
+    actions += refine_actions(snapshot, marker, start, end, partner) if partner else []
+    return distinct_actions([action for action in actions if _requests(params.context.only, lsp_kind(action))])
 
 
 def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from inference.messages import FilledHoles
-from lsp_server.actions import fills
+from lsp_server.actions import fill_actions
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill import postprocess
@@ -73,7 +73,7 @@ def find_every_hole(snapshot: Snapshot) -> None:
     body_around(snapshot, middle)
     hole_in_selection(snapshot, 0, middle)
     statement_around(snapshot, middle, middle)
-    fills(snapshot, DEFAULT_MARKER, middle, middle)
+    fill_actions(snapshot, DEFAULT_MARKER, middle, middle)
 
 
 def fit_at_cursors(snapshot: Snapshot) -> None:

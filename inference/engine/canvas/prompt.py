@@ -105,7 +105,7 @@ def far_suffix_text(vocabulary: Vocabulary, infill_config: InfillConfig, text: s
     """Whole lines of `text`, which follows the last hole, without the first `near_tokens`; "" for the file alone.
 
     Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
-    So it begins at a stepped distance from the file's end: typing before it or a short move of the cursor shifts nothing.
+    So it begins at a stepped distance from the file's end: typing before it or moving a few lines shifts nothing.
     """
     if None in _turns(vocabulary, infill_config):
         return ""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.commands.arguments import add_model_arguments, settings_of
+from lsp_server.commands.arguments import add_model_arguments, settings_without_folder
 from lsp_server.settings.layers import Layer, Origin, environment_layers, merge_layers
 from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, ServerSettings, Settings, json_schema
 
@@ -200,11 +200,11 @@ def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: py
     given = {"MODEL": "https://gpu.example", "SERVER_TOKENIZER": "/tokenizer"}
     for name, value in (given | {"SERVER_PLAIN_HTTP": "true", "SERVER_TOKEN": "hush"}).items():
         monkeypatch.setenv(f"INFILL_LS_{name}", value)
-    chosen = settings_of(parser.parse_args(["--server-model", "gemma"]))
+    chosen = settings_without_folder(parser.parse_args(["--server-model", "gemma"]))
     assert (chosen.model, chosen.server) == ("https://gpu.example", ServerSettings("gemma", "/tokenizer", True))
     assert capsys.readouterr().err == ""
     assert "hush" not in repr(chosen)
-    assert settings_of(parser.parse_args(["--plain-http"])).server.plain_http
+    assert settings_without_folder(parser.parse_args(["--plain-http"])).server.plain_http
 
 
 OFF: dict[str, object] = {"shadow": {"sample": 0.0}, "context": {"enabled": False}}
@@ -256,5 +256,5 @@ def test_server_flags_apply_to_a_partner_model() -> None:
     parser = argparse.ArgumentParser()
     add_model_arguments(parser)
     args = parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"])
-    chosen = settings_of(args)
+    chosen = settings_without_folder(args)
     assert (chosen.partner, chosen.server) == (PartnerSettings(model="gemma", plain_http=True), ServerSettings())

@@ -15,7 +15,7 @@ import inference
 from inference.messages import Status, WorkerState
 from lsp_server.cli import main
 from lsp_server.commands import worker
-from lsp_server.commands.arguments import settings_of
+from lsp_server.commands.arguments import settings_without_folder
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker.connect import worker_command
@@ -173,7 +173,7 @@ def test_the_environment_says_how_long_a_worker_stays(monkeypatch: pytest.Monkey
         parser = argparse.ArgumentParser()
         worker.add_arguments(parser)
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        options = worker_options(settings_of(parser.parse_args(arguments)))
+        options = worker_options(settings_without_folder(parser.parse_args(arguments)))
         assert options.idle_s == seconds
         words = worker_command(paths_of(options), options)
         assert words[words.index("--idle-s") + 1] == str(seconds)
