@@ -19,7 +19,7 @@ from inference.models.family import ModelAdapter, PrefixHandle, common_start
 
 _SAME_DOCUMENT = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
-_HIT = 32
+_HIT_TOKENS = 32
 """What was prefilled ahead counts as used where it has so many tokens more than any other entry."""
 
 
@@ -63,8 +63,9 @@ class _Slot(Generic[_Entry]):
     readers: list[CachedPrefix[_Entry]] = field(default_factory=list)
 
     def may_cut(self, length: int) -> bool:
-        """Whether no reader needs the rows from `length` on."""
-        return not any(reader.is_growing or reader.length > length for reader in self.readers)
+        """Whether nobody needs the rows from `length` on."""
+        is_needed = length < (1 if self.is_ahead else _SAME_DOCUMENT) * len(self.entry.ids)
+        return not is_needed and not any(reader.is_growing or reader.length > length for reader in self.readers)
 
 
 class PrefixCache(Generic[_Entry]):
@@ -104,24 +105,23 @@ class PrefixCache(Generic[_Entry]):
 
         `ahead`: of what was prefilled ahead until now, the latest entry stays. These are never cut, only copied.
         """
+        empty = _Slot(self._empty, ahead)
         best = max(
-            self.slots,
+            [empty, *self.slots],
             key=lambda slot: (_common(slot.entry, ids, ahead), slot.entry.kept_from is None, slot.is_ahead == ahead),
-            default=None,
         )
-        common = 0 if best is None else _common(best.entry, ids, ahead)
+        common = _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead
-        others = (_common(slot.entry, ids, False) for slot in self.slots if slot is not best)
-        if best is not None and best.is_ahead and not (ahead or best.is_hit) and common >= max(others, default=0) + _HIT:
-            best.is_hit = True
-            self.ahead_hits += 1
-        may_cut = best is not None and best.is_ahead == ahead and best.may_cut(common)
-        if best is not None and may_cut and (common == len(best.entry.ids) if ahead else _is_same(best.entry, common)):
+        if best.is_ahead and not ahead and not best.is_hit:
+            others = max((_common(slot.entry, ids, False) for slot in self.slots if slot is not best), default=0)
+            best.is_hit = common >= others + _HIT_TOKENS
+            self.ahead_hits += best.is_hit
+        if best is not empty and best.is_ahead == ahead and best.may_cut(common):
             slot = best
             self.slots.remove(slot)
             slot.entry.truncate(common)
         else:
-            slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
+            slot = _Slot(best.entry.copied(common, len(ids)), ahead)
             latest_ahead = next((other for other in reversed(self.slots) if other.is_ahead), None)
             if ahead:
                 self.slots = [other for other in self.slots if not other.is_ahead or other is latest_ahead]
@@ -151,11 +151,6 @@ def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
     """How many of the first `ids` an entry has; `exact`: as reading them would give."""
     common = common_start(entry.ids, ids)
     return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
-
-
-def _is_same(entry: CacheEntry, common: int) -> bool:
-    """Whether an entry belongs to the same document as `common` of its tokens."""
-    return common >= _SAME_DOCUMENT * len(entry.ids)
 
 
 class PrefillingAdapter(ModelAdapter):

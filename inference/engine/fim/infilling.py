@@ -149,8 +149,8 @@ class FimRun(RequestRun[FimEvent]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _read_ahead(self) -> None:
-        """Has the prompt of the line below prefilled, as it will be if the user takes the text and begins that line, and
-        then a larger one of this line, or this one if its suffix was kept.
+        """Has the prompt of the line below prefilled, as it will be if the user takes the text, then a larger one of
+        this line, or this one if its suffix was kept.
         """
         before, after = self._parts.texts
         line_rest, line_end, below = after.partition("\n")
