@@ -28,9 +28,9 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
-from inference.models import catalogue, devices, registry
+from inference.models import registry
 from inference.models.family import FimAdapter
-from inference.models.llama import precision
+from inference.models.llama.precision import PassTimes, SuggestionTimes
 from inference.serving.startup import release_memory
 
 _TYPED = 2
@@ -92,21 +92,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "system_info": f"{threads}: {machine} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
-        "predicted": _predicted(args.model, family.device),
+        "predicted": vars(SuggestionTimes.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": _bandwidth_gb_s(family.device),
         "peers": [peer_info | figures for peer_info, figures in zip(peers_info, theirs, strict=True)],
     }
-
-
-def _predicted(model: str, device: torch.device) -> dict[str, float]:
-    """What a line of a model that has not run here should take, in seconds; nothing if it is unlisted or on a GPU."""
-    entry = catalogue.find_entry(model)
-    if entry is None or device.type != "cpu":
-        return {}
-    times = precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, devices.reads_bytes_per_s())
-    return {"cold_s": times.new_place_s, "new_line_s": times.new_line_s, "next_key_s": times.next_key_s}
 
 
 def _fill_all(
