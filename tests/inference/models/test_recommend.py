@@ -61,7 +61,7 @@ OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cud
 SHARED_GPU = machine("cuda:0", 24, free=10)
 SMALL_OLD, SLOW_TIMES, FAST_TIMES, BIG_TIMES = (
     "runs here in 8bit, ghost text in about {} s at a new place, {} on a new line and {} after a key".format(*times)
-    for times in ((2.7, 0.8, 0.1), (8.5, 2.5, 0.4), ("0.8", "0.3", "0.0"), ("0.8", "0.2", "0.0"))
+    for times in ((2.7, 0.8, 0.2), (8.5, 2.6, 0.7), ("0.8", "0.3", "0.1"), ("0.8", "0.2", "0.1"))
 )
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
 
