@@ -165,8 +165,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     read_ahead: Annotated[
         Literal["on", "off", "mains"],
         Meta(
-            description="Have the model read the text where the cursor rests, so that the first suggestion comes "
-            "sooner. mains: not on battery. Sends nothing: it concerns local models alone."
+            description="Have the model read the text where the cursor rests, and the line below a suggestion, before "
+            "you type there. mains: not on battery. Sends nothing: it concerns local models alone."
         ),
     ] = "mains"
     next_edit: Annotated[NextEditSettings, Meta(description="Suggest the next edit after you change something.")] = (
