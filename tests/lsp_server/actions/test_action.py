@@ -4,15 +4,8 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.messages import Hole
-from lsp_server.actions import (
-    Action,
-    ActionKind,
-    ActionNotDoneError,
-    distinct_actions,
-    fill_actions,
-    holes_of,
-    repair_actions,
-)
+from lsp_server import actions
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.fill.pipeline import FillBudget
 from tests.lsp_server.fill.test_budget import snapshot_of
 from tests.lsp_server.inline.scripted_worker import scripted_client
@@ -50,6 +43,6 @@ def test_repair_and_rework_are_both_offered() -> None:
     snapshot = snapshot_of(BROKEN)
     end = len(BROKEN) - 1
     diagnostics = [(0, end, "'(' was never closed")]
-    actions = [*repair_actions(snapshot, "???", diagnostics), *fill_actions(snapshot, "???", 0, end)]
-    variants = [(action.kind.value, action.variant) for action in distinct_actions(actions)]
+    found = [*actions.repair_actions(snapshot, "???", diagnostics), *actions.fill_actions(snapshot, "???", 0, end)]
+    variants = [(action.kind.value, action.variant) for action in actions.distinct_actions(found)]
     assert variants == [("repair", ""), ("rework", "lightly"), ("rework", "halfway"), ("rework", "freely")]
