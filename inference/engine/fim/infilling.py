@@ -156,8 +156,9 @@ class FimRun(RequestRun[FimEvent]):
         line_rest, line_end, below = after.partition("\n")
         text = f"{before}{self._fills[0][0].texts[0]}{line_rest}\n"
         parts = TextAndHoles((text, line_end + below), (Hole(single_line=True),))
-        next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
-        self._family.prefill_when_idle(next_ids, self._later_ids)
+        with suppress(RequestError):  # too long
+            next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
+            self._family.prefill_when_idle(next_ids, self._later_ids)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the open holes in order. The first one gets at least one pass, however late it is.
