@@ -140,10 +140,15 @@ class PrefixCache(Generic[_Entry]):
     def size_bytes(self) -> int:
         return sum(slot.entry.size_bytes() for slot in self.slots)
 
+    def _counted_bytes(self) -> int:
+        return sum(slot.entry.size_bytes() for slot in self.slots if not slot.is_ahead)
+
     def _evict(self) -> None:
         """Drops the least recently used entries until those that stay are within the limits."""
         idle = [slot for slot in self.slots if not slot.readers and not slot.is_ahead]
-        while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
+        while len(idle) > self._min_entries and (
+            len(idle) > self._max_entries or self._counted_bytes() > self.max_bytes
+        ):
             self.slots.remove(idle.pop(0))
 
 

@@ -155,6 +155,7 @@ class FimRun(RequestRun[FimEvent]):
         before, after = self._parts.texts
         line_rest, line_end, below = after.partition("\n")
         text = f"{before}{self._fills[0][0].texts[0]}{line_rest}\n"
+        line_end = "\r" * line_rest.endswith("\r") + line_end
         parts = TextAndHoles((text, line_end + below), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             next_ids = self._prompts.build(parts, ("",), 0, self._window).ids

@@ -67,7 +67,8 @@ class KvCache:
         """Appends tokens with their rows (L, 2, 1, G, n, D), which were moved here."""
         self.reserve(len(self.ids) + len(ids))
         self.keys_values[..., len(self.ids) : len(self.ids) + len(ids), :] = rows
-        self.kept_from, self.drift_lines = len(self.ids), drift_lines
+        self.drift_lines = drift_lines if self.kept_from is None else max(self.drift_lines, drift_lines)
+        self.kept_from = len(self.ids) if self.kept_from is None else self.kept_from
         self.ids += ids
 
     def truncate(self, length: int) -> None:
