@@ -81,7 +81,6 @@ class PrefixCache(Generic[_Entry]):
         self._min_entries = min_entries
         self.ahead_tokens = 0
         self.ahead_hits = 0
-        """How often a request used these."""
         self.slots: list[_Slot[_Entry]] = []
         """The least recently used first."""
 
@@ -97,7 +96,7 @@ class PrefixCache(Generic[_Entry]):
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
         """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
         count, prefix = len(ids), list(ids)
-        entries = (slot.entry.ids for slot in reversed(self.slots))
+        entries = (slot.entry.ids for slot in reversed(self.slots) if not slot.is_ahead)
         return next((entry[count:] for entry in entries if entry[:count] == prefix), [])
 
     def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
@@ -138,17 +137,12 @@ class PrefixCache(Generic[_Entry]):
         self._evict()
 
     def size_bytes(self) -> int:
-        return sum(slot.entry.size_bytes() for slot in self.slots)
-
-    def _counted_bytes(self) -> int:
         return sum(slot.entry.size_bytes() for slot in self.slots if not slot.is_ahead)
 
     def _evict(self) -> None:
         """Drops the least recently used entries until those that stay are within the limits."""
         idle = [slot for slot in self.slots if not slot.readers and not slot.is_ahead]
-        while len(idle) > self._min_entries and (
-            len(idle) > self._max_entries or self._counted_bytes() > self.max_bytes
-        ):
+        while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
             self.slots.remove(idle.pop(0))
 
 

@@ -6,6 +6,7 @@ The worker reads it in small pieces while nobody waits, and writes nothing. Only
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -81,6 +82,7 @@ class ReadAheadPrefill(Feature):
 
 
 def may_read_ahead(settings: Settings) -> bool:
-    """By the setting, and the power supply."""
-    battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
+    battery = None
+    with suppress(OSError, AttributeError):  # no system without this fails a suggestion
+        battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
     return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))

@@ -112,7 +112,6 @@ class FimRun(RequestRun[FimEvent]):
         """Whether the deadline cut a text short."""
         self._window = self._prompts.windows[0]
         self._later_ids: list[int] = []
-        """A prompt to prefill while nobody waits."""
         self._attempts = 0
         """How many holes were filled, again or not, since the last amendment that came in time."""
         self._max_texts = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
