@@ -137,6 +137,7 @@ class PrefixCache(Generic[_Entry]):
         self._evict()
 
     def size_bytes(self) -> int:
+        """Without what was prefilled ahead."""
         return sum(slot.entry.size_bytes() for slot in self.slots if not slot.is_ahead)
 
     def _evict(self) -> None:

@@ -83,6 +83,6 @@ class ReadAheadPrefill(Feature):
 
 def may_read_ahead(settings: Settings) -> bool:
     battery = None
-    with suppress(OSError, AttributeError):  # no system without this fails a suggestion
+    with suppress(OSError, AttributeError):  # some systems cannot tell
         battery = psutil.sensors_battery() if settings.read_ahead == "mains" else None
     return settings.read_ahead != "off" and (battery is None or bool(battery.power_plugged))

@@ -366,7 +366,7 @@ class InlineService(Feature):
                     client,
                     computation.snapshot,
                     [computation.hole],
-                    replace(request.budget, reads_ahead=may_read_ahead(settings)),
+                    replace(request.budget, reads_ahead=not request.invoked and may_read_ahead(settings)),
                     request_id=computation.id,
                     on_draft=computation.show_draft if request.on_draft else None,
                     context=context,

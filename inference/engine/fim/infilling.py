@@ -152,10 +152,10 @@ class FimRun(RequestRun[FimEvent]):
         this line, or this one if its suffix was kept.
         """
         before, after = self._parts.texts
-        line_rest, line_end, below = after.partition("\n")
-        text = f"{before}{self._fills[0][0].texts[0]}{line_rest}\n"
-        line_end = "\r" * line_rest.endswith("\r") + line_end
-        parts = TextAndHoles((text, line_end + below), (Hole(single_line=True),))
+        line_end = "\r\n" if "\r\n" in after else "\n"
+        line_rest = after.partition(line_end)[0]
+        text = f"{before}{self._fills[0][0].texts[0]}{line_rest}{line_end}"
+        parts = TextAndHoles((text, after[len(line_rest) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
             self._family.prefill_when_idle(next_ids, self._later_ids)

@@ -74,7 +74,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
         self.token_ms = self.prompt_token_ms = 0.0
         entry = catalogue.find_entry(checkpoint.name) if network.on_cpu else None
         is_usual = entry is not None and [dtype] == precision.candidate_formats(network.device, None)[:1]
-        self._speed_name = precision.times_key(entry.name) if entry and is_usual else ""
+        self._times_key = precision.times_key(entry.name) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
@@ -98,8 +98,8 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
 
     def run_idle_task(self) -> bool:
         is_busy = super().run_idle_task()
-        if not is_busy and self._speed_name and self._unsaved_passes >= _SAVED_PASSES:
-            precision.save_passes(self._speed_name, precision.PassTimes(self.token_ms, self.prompt_token_ms))
+        if not is_busy and self._times_key and self._unsaved_passes >= _SAVED_PASSES:
+            precision.save_passes(self._times_key, precision.PassTimes(self.token_ms, self.prompt_token_ms))
             self._unsaved_passes = 0
         return is_busy
 
@@ -128,10 +128,10 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
             ids += [self._special[text]] if is_control else self._text_ids(text)
         return ids
 
-    def _passed(self, rows: int, seconds: float) -> None:
+    def _passed(self, rows: int, num_logits: int, seconds: float) -> None:
         ms = 1000 * seconds
         self._unsaved_passes += 1
-        if rows <= _FEW_ROWS:
+        if num_logits and rows <= _FEW_ROWS:
             self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
         elif rows >= _MANY_ROWS:
             self.prompt_token_ms += (_LATEST_SHARE if self.prompt_token_ms else 1.0) * (

@@ -17,8 +17,8 @@ CHUNK_TOKENS = 128
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
 
-OnPass = Callable[[int, float], None]
-"""Receives the number of rows of a pass and its seconds."""
+OnPass = Callable[[int, int, float], None]
+"""Receives the number of rows of a pass, of how many of them the logits were wanted, and its seconds."""
 
 
 class PromptHandle(FimPrefixHandle):
@@ -148,5 +148,5 @@ def _pass(network: LlamaNetwork, ids: Tensor, cache: KvCache, num_last: int, on_
     start_s = time.perf_counter()
     hidden = network.forward(ids, cache, num_last)
     logits = network.logits(hidden) if num_last else hidden
-    on_pass(ids.shape[1], time.perf_counter() - start_s)
+    on_pass(ids.shape[1], num_last, time.perf_counter() - start_s)
     return logits

@@ -34,9 +34,7 @@ _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS, _LINE_PASSES = 256, 12
 """What a format is chosen for: so many new prompt rows, and so many passes of few rows."""
 _NEW_PLACE, _NEW_LINE, _NEXT_KEY = (400, 5.0), (65, 8.5), (0, 4.5)
-"""How many prompt rows a line took in `bench passes`, on average, and how many one-row passes its other time equals.
-To verify what prompt lookup found takes up to twice as long as one row.
-"""
+"""The prompt rows of a line in `bench passes`, on average, and its other time in one-row passes."""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
 _SHAPE, _COPIES = (3072, 1024), 4

@@ -90,11 +90,7 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
 
 @pytest.mark.parametrize(
     "budget",
-    [
-        FillBudget.from_settings(Settings(), invoked=False),
-        replace(invoked(), candidates=8),
-        invoked(1),
-    ],
+    [FillBudget.from_settings(Settings(), invoked=False), replace(invoked(), candidates=8), invoked(1)],
     ids=["appears by itself", "as many already", "no time left"],
 )
 async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: FillBudget) -> None:

@@ -106,10 +106,7 @@ def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
-    for device, mode, names, advice in (
-        ("abacus", 0o700, {"model"}, "mlx"),
-        ("cpu", 0o755, {"model"}, "chmod 700"),
-    ):
+    for device, mode, names, advice in (("abacus", 0o700, {"model"}, "mlx"), ("cpu", 0o755, {"model"}, "chmod 700")):
         private.chmod(mode)
         result = infill_ls("doctor", "--json", "--device", device, folder=private)
         assert result.returncode == 1

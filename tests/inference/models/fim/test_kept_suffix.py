@@ -123,18 +123,20 @@ def test_what_comes_behind_the_suffix_is_read(family: LlamaFimAdapter) -> None:
     context.close()
 
 
-def test_the_line_below_is_read_while_idle_and_what_was_kept_is_read_afresh(family: LlamaFimAdapter) -> None:
-    engine, head = Engine(family), PREFIX + lines(1)
-    taken = fill(engine, f"{head}    value = ", line(), f"\n{SUFFIX}", quick=True, reads_ahead=True).text
-    prompt = family.fim_prompt(head, f"\n{SUFFIX}")
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_line_below_and_what_was_kept_are_read_while_idle(family: LlamaFimAdapter, end: str) -> None:
+    engine, head, below = Engine(family), PREFIX + lines(1), end + SUFFIX
+    taken = fill(engine, f"{head}    value = ", line(), below, quick=True, reads_ahead=True).text
+    prompt = family.fim_prompt(head, below)
     assert family.prefixes.cached_tokens(prompt, exact=True) < len(prompt) - 100
     while engine.run_idle_task():
         pass
     assert family.prefixes.cached_tokens(prompt, exact=True) == len(prompt)
-    stats = fill(engine, f"{head}    value = {taken}\n    ", line(), f"\n{SUFFIX}", quick=True).done.stats
+    stats = fill(engine, f"{head}    value = {taken}{end}    ", line(), below, quick=True).done.stats
     assert stats.prefix_tokens - stats.reused_tokens < 8
     assert family.prefixes.entries[0].kept_from is None
     assert engine.ahead_hits == 1
+    assert family.prefixes.size_bytes() < sum(entry.size_bytes() for entry in family.prefixes.entries)
 
 
 def test_what_was_read_ahead_in_part_is_used_and_the_rest_kept(family: LlamaFimAdapter) -> None:
@@ -144,3 +146,11 @@ def test_what_was_read_ahead_in_part_is_used_and_the_rest_kept(family: LlamaFimA
     count, _ = read(family, PREFIX + lines(1), SUFFIX)
     assert count == 1, "the middle token"
     assert len(family.fim_prompt(PREFIX + lines(1), "")) + 32 < (family.prefixes.entries[0].kept_from or 0)
+
+
+def test_rows_kept_behind_kept_rows_do_not_make_these_exact(family: LlamaFimAdapter) -> None:
+    read(family, PREFIX + lines(1), SUFFIX)
+    kept_from = family.prefixes.entries[0].kept_from
+    start, end = SUFFIX.index("\n\ndef number_5("), SUFFIX.index("\n\ndef number_6(")
+    assert read(family, PREFIX + lines(1), SUFFIX[:start] + SUFFIX[end:])[0] < 20
+    assert family.prefixes.entries[0].kept_from == kept_from
