@@ -454,7 +454,7 @@ class Ending:
         return unclosed
 
 
-def first_doubt(pieces: Sequence[str], probs: Sequence[float], min_prob: float) -> int | None:
+def first_unlikely_offset(pieces: Sequence[str], probs: Sequence[float], min_prob: float) -> int | None:
     """The offset of the first piece that is less likely; None if there is none, or if nothing is known."""
     starts = accumulate(map(len, pieces), initial=0)
     return next((start for start, prob in zip(starts, probs, strict=False) if prob < min_prob), None)

@@ -27,6 +27,6 @@ def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
     return [sys.executable, "-m", "pip", "install", what]
 
 
-def command_line(words: Sequence[str]) -> str:
+def format_command(words: Sequence[str]) -> str:
     """A command for a user to type: double quotes work in the shells of Unix, PowerShell and cmd.exe."""
     return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)

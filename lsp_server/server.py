@@ -20,11 +20,11 @@ from lsp_server.handlers.inline_completion import (
     DID_REST,
     DidAcceptParams,
     DidRejectParams,
-    DidRestParams,
+    DidRestCursorParams,
     completion,
     did_accept,
     did_reject,
-    did_rest,
+    did_rest_cursor,
     inline_completion,
 )
 from lsp_server.handlers.inline_edit import (
@@ -38,8 +38,8 @@ from lsp_server.handlers.inline_edit import (
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
 from lsp_server.inline.read_ahead import ReadAheadPrefill
-from lsp_server.inline.service import InlineService, ListService
-from lsp_server.lsp.completion_items import documented
+from lsp_server.inline.service import CompletionListService, InlineService
+from lsp_server.lsp.completion_items import with_documentation
 from lsp_server.lsp.protocol import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
@@ -47,7 +47,7 @@ from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import Refiner
 from lsp_server.session import Session
 from lsp_server.shadow.sampler import ShadowSampler
-from lsp_server.usage.statistics import Ledger, StatisticsFeature
+from lsp_server.usage.statistics import StatisticsFeature, StatisticsWriter
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ METHODS: dict[str, MethodHandler] = {
     types.TEXT_DOCUMENT_INLINE_COMPLETION: MethodHandler(inline_completion, lambda: types.InlineCompletionList([])),
     types.TEXT_DOCUMENT_COMPLETION: MethodHandler(completion, lambda: types.CompletionList(False, [])),
     types.COMPLETION_ITEM_RESOLVE: MethodHandler(
-        lambda session, item: documented(item, markdown=session.client_capabilities.markdown)
+        lambda session, item: with_documentation(item, markdown=session.client_capabilities.markdown)
     ),
     types.TEXT_DOCUMENT_CODE_ACTION: MethodHandler(code_action, list),
     types.CODE_ACTION_RESOLVE: MethodHandler(code_action_resolve),
@@ -92,7 +92,7 @@ METHODS: dict[str, MethodHandler] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(lambda session, params: session.editor.stop(params.token)),
     DID_ACCEPT: MethodHandler(did_accept, params=DidAcceptParams),
     DID_REJECT: MethodHandler(did_reject, params=DidRejectParams),
-    DID_REST: MethodHandler(did_rest, lambda: None, DidRestParams),
+    DID_REST: MethodHandler(did_rest_cursor, lambda: None, DidRestCursorParams),
     types.NOTEBOOK_DOCUMENT_DID_OPEN: MethodHandler(documents.notebook_did_open),
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: MethodHandler(documents.notebook_did_change),
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: MethodHandler(documents.notebook_did_close),
@@ -108,13 +108,13 @@ log = logging.getLogger(__name__)
 
 
 def _add_features(session: Session) -> None:
-    ledger = Ledger(session.warn)
+    ledger = StatisticsWriter(session.warn)
     session.features.parts += [
         StatisticsFeature(session, ledger),
         ShadowSampler(session, ledger),
         Refiner(session),
         InlineService(session),
-        ListService(session),
+        CompletionListService(session),
         NextEditService(session),
         ReadAheadPrefill(session),
         ledger,

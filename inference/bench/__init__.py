@@ -22,7 +22,7 @@ class BenchError(Exception):
     """A benchmark cannot be run, or measures something else than it should; str() says why, for the user."""
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")

@@ -29,7 +29,7 @@ import psutil
 
 from inference.bench import BenchError, percentiles, positive
 from inference.bench.server_editor import SERVER, server_environment
-from inference.models.catalogue import names_no_folder
+from inference.models.catalogue import is_name_or_hub_id
 from inference.terminal import say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ Ends = Sequence[tuple[float, float]]
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """The figures of each editor, or why it was not measured. Prints them and ends with status 1 if none was."""
-    is_path = Path(args.model).exists() and not names_no_folder(args.model)
+    is_path = Path(args.model).exists() and not is_name_or_hub_id(args.model)
     model = str(Path(args.model).resolve()) if is_path else args.model
     editors: dict[str, Callable[[int, str], tuple[Presses, Ends]]]
     editors = {"neovim": partial(neovim, args.nvim), "vscode": vscode}
@@ -114,7 +114,7 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
         output = json.loads(result.read_text())
         if output.get("problem"):
             raise BenchError(output["problem"])
-        return output["presses"][1:], engine_ends(runtime)  # the first warms up
+        return output["presses"][1:], engine_end_times(runtime)  # the first warms up
 
 
 def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
@@ -145,7 +145,7 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
             process.kill()
 
 
-def engine_ends(runtime: Path) -> Ends:
+def engine_end_times(runtime: Path) -> Ends:
     matches = [match for log in runtime.glob("*.log") for match in _ENDED.findall(log.read_text("utf-8"))]
     return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in matches]
 

@@ -24,7 +24,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import BenchError, add_model, infilling_tasks, load_warm_engine, positive
+from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, positive
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
@@ -40,7 +40,7 @@ Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
 
 
-def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None, quick: bool = False) -> Filler:
+def engine_filler(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None, quick: bool = False) -> Filler:
     """Fills with a loaded model. With `pieces_tokens`, which must fill the middle, its prompts show so much of pieces.
 
     The filler raises RequestError for a hole that fits no canvas of this checkpoint.
@@ -77,7 +77,7 @@ def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
     vars(family)["fim_prompt"] = lambda prefix, *rest: type(family).fim_prompt(family, pieces + prefix, *rest)
 
 
-def by_transformers(file: Path, dtype: str | None) -> Filler:
+def transformers_filler(file: Path, dtype: str | None) -> Filler:
     """Fills with Qwen2.5-Coder from a GGUF file, as `generate` runs it. Raises OSError or ValueError."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -109,7 +109,7 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
     return fill
 
 
-def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
+def llama_filler(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
     answer = post_to_llama(url, task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
@@ -165,7 +165,7 @@ def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     if not tasks:
         raise BenchError(f"{args.data[0]} has no tasks of the half '{args.half}'")
     if not args.context:
-        return infilling_tasks.sample(tasks, args.sample, args.seed)
+        return infilling_tasks.sample_tasks(tasks, args.sample, args.seed)
     kinds = defaultdict[str, list[InfillingTask]](list)
     for task in tasks:
         kinds[task.kind].append(task)
@@ -176,13 +176,13 @@ def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
     """By the name of the arm; "": without --context. Raises BenchError and ModelError."""
     if args.by and not args.context:
         by_model = args.by == "transformers"
-        return {"": by_transformers(Path(args.model), args.dtype) if by_model else partial(by_llama_server, args.by)}
+        return {"": transformers_filler(Path(args.model), args.dtype) if by_model else partial(llama_filler, args.by)}
     engine = load_warm_engine(args)
     if not args.context:
-        return {"": by_engine(engine, seed=args.seed, quick=bool(args.cut))}
+        return {"": engine_filler(engine, seed=args.seed, quick=bool(args.cut))}
     if not engine.loaded.traits.is_fim:
         raise BenchError("--context compares prompts of models that fill the middle; name such a --model")
-    return {arm: by_engine(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
+    return {arm: engine_filler(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
 
 
 def _earlier_results(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
@@ -225,7 +225,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
     )
     parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
-    add_model(parser)
+    add_model_flags(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
     parser.add_argument(
         "--context", action="append", choices=ARMS, help="show pieces of other files; repeat to compare"

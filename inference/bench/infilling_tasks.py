@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from inference.bench import BenchError
-from inference.ending import Ending, first_doubt
+from inference.ending import Ending, first_unlikely_offset
 from inference.messages import Snippet
 
 _LINE_BREAKS = "\r\n"
@@ -108,7 +108,7 @@ def read_tasks_of_type(kind: type[_Task], file: Path, limit: int | None = None) 
     return tasks
 
 
-def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
+def sample_tasks(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
     """This many of the tasks, in order: the same for the same seed. None: all."""
     count = min(count or len(tasks), len(tasks))
     chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
@@ -139,7 +139,7 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     def cut(self, task: InfillingTask, min_prob: float) -> str:
         """The fill as the server shows it unasked: up to its first token with a lower probability."""
-        doubt = first_doubt(self.pieces, self.probs, min_prob)
+        doubt = first_unlikely_offset(self.pieces, self.probs, min_prob)
         return self.text if doubt is None else Ending(task.prefix, task.suffix_text).cut_before_doubt(self.text, doubt)
 
     @classmethod

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from inference.bench import add_model, times_ms
+from inference.bench import add_model_flags, times_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
@@ -237,5 +237,5 @@ class LatencyBench:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
+    add_model_flags(parser)
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")

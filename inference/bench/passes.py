@@ -23,7 +23,7 @@ import psutil
 import torch
 from msgspec.structs import replace
 
-from inference.bench import BenchError, add_model, infilling_tasks, load_warm_engine, positive, times_ms
+from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine.engine import Engine
@@ -215,7 +215,7 @@ def _memory_mb() -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
-    add_model(parser)
+    add_model_flags(parser)
     parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer",

@@ -165,7 +165,7 @@ class RecordedModel:
 
 
 @dataclass
-class Played:
+class PlayedScenario:
     """A scenario played at a cursor: the text with all that was offered, and how long the first answer took."""
 
     scenario: Scenario
@@ -185,7 +185,7 @@ class Played:
         return f"{result} {self.first_ms:6.0f} ms  {self.scenario.name}"
 
 
-def play(editor: ScriptedEditor, scenario: Scenario, cursor: int, *, fills: bool, is_verbose: bool) -> Played:
+def play(editor: ScriptedEditor, scenario: Scenario, cursor: int, *, fills: bool, is_verbose: bool) -> PlayedScenario:
     """Plays a scenario like a user who takes every offer; `fills`: also ghost text, if there is no next edit."""
     uri = f"{_ROOT}/{scenario.path}"
     _make_changes(editor, scenario, uri, cursor)
@@ -206,7 +206,7 @@ def play(editor: ScriptedEditor, scenario: Scenario, cursor: int, *, fills: bool
         offer = editor.next_edit(uri, editor.take(uri, offer))
     text = editor.texts[uri]
     editor.close_all()
-    return Played(scenario, text, offers, first_ms)
+    return PlayedScenario(scenario, text, offers, first_ms)
 
 
 def _make_changes(editor: ScriptedEditor, scenario: Scenario, uri: str, cursor: int) -> None:
@@ -272,11 +272,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     model = RecordedModel(args.edit_model or "off", {}, args.verbose)
     if args.recorded:
         model = RecordedModel.read(args.recorded, model.name, is_verbose=args.verbose)
-    played: list[Played] = []
+    played: list[PlayedScenario] = []
     num_histories = max(len(scenario.history) for scenario in scenarios)
     folders = [_ROOT, *(_HISTORY.format(index) for index in range(num_histories))]
     with model.served() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
-        kind = edit_prompts.kind_of(args.kind, model.name) or args.kind
+        kind = edit_prompts.guess_kind(args.kind, model.name) or args.kind
         edit_model = {"model": url if args.recorded else model.name, "kind": kind}
         fill_model = args.model or EMBEDDED
         options = {"statistics": "off", "deadlineMs": DEADLINES, "model": fill_model, "nextEdit": edit_model}
@@ -290,7 +290,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return {"model": args.model, "edit_model": args.edit_model, **_figures(played)}
 
 
-def _figures(played: list[Played]) -> dict[str, Any]:
+def _figures(played: list[PlayedScenario]) -> dict[str, Any]:
     """A share of no scenarios is 1."""
     edits = [result for result in played if result.scenario.expected is not None]
     silent = [result for result in played if result.scenario.expected is None]

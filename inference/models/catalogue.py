@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
 
 @dataclass(frozen=True)
-class Quality:
+class PublishedScore:
     """A published score in percent, what it counts (`protocol`; only equal ones can be compared), and the score if the
     model is told the hole's length.
     """
@@ -70,7 +70,7 @@ class CatalogueEntry:
     parameters: float
     packed_parameters: float
     stored_bits: float = 16.0
-    quality: Quality | None = None
+    quality: PublishedScore | None = None
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
     is_tried: bool = True
@@ -102,7 +102,7 @@ def _entry(fields: dict[str, Any]) -> CatalogueEntry:
     quality, file = fields.pop("quality", None), fields.pop("file", None)
     wheels = file and file.pop("wheels", None)
     pinned = PinnedFile(**file, wheels=wheels and WheelMirror(**wheels)) if file else None
-    return CatalogueEntry(**fields, quality=quality and Quality(**quality), file=pinned)
+    return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=pinned)
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
@@ -120,7 +120,7 @@ def find_entry(model: str) -> CatalogueEntry | None:
     return _BY_NAME.get(model.lower())
 
 
-def names_no_folder(model: str) -> bool:
+def is_name_or_hub_id(model: str) -> bool:
     """Whether `model` is written like a name in this table or a hub id: then it never means a folder of a checkout.
 
     A folder is written `./word` or `word/`. The hub allows 96 characters on each side of the slash.
@@ -130,7 +130,7 @@ def names_no_folder(model: str) -> bool:
 
 def is_hub_id(model: str) -> bool:
     """Whether `model` is written like owner/name."""
-    return "/" in model and names_no_folder(model)
+    return "/" in model and is_name_or_hub_id(model)
 
 
 def entry_named(name: str) -> CatalogueEntry:

@@ -19,7 +19,7 @@ from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import GgufFile
-from inference.models.gguf.tokenizer import tokenizer_in
+from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
@@ -56,7 +56,7 @@ class Checkpoint:
     def tokenizer(self) -> Tokenizer:
         """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
-            return self.checked(tokenizer_in(self.gguf), self.gguf.path)
+            return self.checked(read_tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read_file(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
@@ -118,7 +118,7 @@ def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
     there, cannot fill holes, or has no weights in a safe format.
     """
-    folder = folder_of(model)
+    folder = checkpoint_path(model)
     if file := _gguf_in(folder):  # the files beside it are ignored: the folder may belong to another program
         gguf = header.read_header(file)
         config = gguf.config()
@@ -160,13 +160,13 @@ def _gguf_in(path: Path) -> Path | None:
     return files[0] if files else None
 
 
-def folder_of(model: str) -> Path:
+def checkpoint_path(model: str) -> Path:
     """The folder or GGUF file for a name, which a folder of that name never replaces. Raises ModelError."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
     is_gguf = folder.suffix.lower() == header.SUFFIX or folder.is_file()
-    if not catalogue.names_no_folder(model) and (folder.is_dir() or is_gguf):
+    if not catalogue.is_name_or_hub_id(model) and (folder.is_dir() or is_gguf):
         return folder.resolve()
     try:
         if not catalogue.find_entry(model) and not catalogue.is_hub_id(model):
@@ -176,7 +176,7 @@ def folder_of(model: str) -> Path:
             )
         return model_store.require_model(model)
     except ModelError as error:
-        if catalogue.names_no_folder(model) and (folder.is_dir() or (is_gguf and folder.exists())):
+        if catalogue.is_name_or_hub_id(model) and (folder.is_dir() or (is_gguf and folder.exists())):
             what = "file" if is_gguf else "folder"
             raise ModelError(f"{error}; for the {what} of this name here write ./{model}") from error
         raise

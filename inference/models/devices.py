@@ -16,7 +16,7 @@ from inference.models.family import ModelError
 
 FOUR_BIT = "4bit"
 EIGHT_BIT = "8bit"
-INSTALL_FOUR_BIT = install_hints.command_line(install_hints.install_command("4bit"))
+INSTALL_FOUR_BIT = install_hints.format_command(install_hints.install_command("4bit"))
 _TALKER = "bitsandbytes.backends.cpu.ops"
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
@@ -67,7 +67,7 @@ def candidate_dtypes(device: torch.device, named: str | None) -> list[str]:
     return [named]
 
 
-def has_fast_bfloat16() -> bool:
+def cpu_has_fast_bf16() -> bool:
     """Whether this CPU has matrix units for bfloat16. With vector instructions alone, bfloat16 beats float32 only for a
     few rows of a large model, where reading the weights takes longest.
     """
@@ -76,7 +76,7 @@ def has_fast_bfloat16() -> bool:
 
 
 @cache
-def reads_bytes_per_s() -> float:
+def measure_read_bandwidth() -> float:
     """How fast this processor reads its memory now: the best of three reads of 128 MB, which take 50 ms in all."""
     held = torch.ones(1 << 25)
     times = []

@@ -60,13 +60,13 @@ class ForeignModel:
     @property
     def can_fill(self) -> bool:
         """Whether it is usable and trained to fill the middle, judging by its name."""
-        is_trained = "coder" in self.name.lower() or fim_tokens.kind_of(self.name) is not None
+        is_trained = "coder" in self.name.lower() or fim_tokens.guess_fim_kind(self.name) is not None
         return is_trained and not self.problem and not self.edit_kind
 
     @property
     def edit_kind(self) -> EditKind | None:
         """The prompt of a usable edit model, judging by its name; None for others."""
-        return None if self.problem else edit_prompts.kind_of("auto", self.name)
+        return None if self.problem else edit_prompts.guess_kind("auto", self.name)
 
 
 class _Header(NamedTuple):

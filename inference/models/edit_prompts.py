@@ -144,7 +144,7 @@ def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
     return [(offsets[k], offsets[m]) for tag, _, _, k, m in opcodes if tag != "equal"]
 
 
-def kind_of(kind: EditKind, name: str) -> EditKind | None:
+def guess_kind(kind: EditKind, name: str) -> EditKind | None:
     """The kind of the model with that name, unless it is known; None if the name does not tell."""
     if kind != "auto":
         return kind
@@ -159,7 +159,7 @@ def kind_advice(model: str) -> str:
     )
 
 
-def rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
+def usual_rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
     """How long a usual rewrite takes with a pass of so many milliseconds, and a prompt's token of so many."""
     return (USUAL_PASSES * pass_ms + USUAL_TOKENS * prompt_token_ms) / 1000
 
@@ -169,7 +169,7 @@ def missing_token(kind: EditKind, knows: Callable[[str], bool]) -> str:
     return next((token for token in _KINDS[kind].tokens if not knows(token)), "")
 
 
-def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
+def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     """The prompt for the lines around the request's cursor; None if they cannot be shown."""
     how = _KINDS[kind]
     cursor = min(request.cursor or 0, len(request.text))

@@ -78,7 +78,7 @@ _GRANITE_4 = TABLE.pop("granite-4")
 _IS_GRANITE_4 = re.compile(r"granite[-_. ]?[4-9](?![0-9]*b)", re.IGNORECASE)
 
 
-def kind_of(model: str) -> str | None:
+def guess_fim_kind(model: str) -> str | None:
     """The family of a model judging by its server's name for it; None if the name shows none."""
     name = model.lower()
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
@@ -94,7 +94,7 @@ def tokens_in_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens |
 
     Granite's code models and Mellum have the same tokens, but not the same order: the model's `name` decides.
     """
-    named = kind_of(name)
+    named = guess_fim_kind(name)
     if named and {(by_name := tokens_for_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
         has_files = {by_name.repository or by_name.file, by_name.file} <= set(tokens)
         return by_name if has_files else replace(by_name, repository="", file="")

@@ -37,7 +37,7 @@ OnBytes = Callable[[int], None]
 """Receives the number of bytes of a file already here."""
 
 
-class DamagedError(Exception):
+class DamagedDownloadError(Exception):
     """The transferred file is not the one the hub promised. str() names the file."""
 
 
@@ -45,7 +45,7 @@ class HubReplyError(Exception):
     """The hub's answer makes no sense. str() says why."""
 
 
-def fetch_record(repo: str) -> PullRecord:
+def fetch_pull_record(repo: str) -> PullRecord:
     """The hub's newest files. Raises HubReplyError, OSError or the client's errors."""
     info = HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
@@ -72,8 +72,8 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
         raise HubReplyError(says) from None
 
 
-def fetch(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
-    """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
+def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
+    """Fetches the rest of a file; checks it. Raises DamagedDownloadError, or an error after which a call resumes."""
     file = record.files[name]
     part = folder / (name + PART)
     with open_part(part) as stream:
@@ -96,10 +96,10 @@ def fetch(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_
 
 
 def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
-    """Renames the fetched file. If it is not what was promised, deletes it and raises DamagedError."""
+    """Renames the fetched file. If it is not what was promised, deletes it and raises DamagedDownloadError."""
     if not is_intact(part, file):
         part.unlink()
-        raise DamagedError(target.name)
+        raise DamagedDownloadError(target.name)
     part.replace(target)
 
 
@@ -129,7 +129,7 @@ def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes
         for block in response.iter_bytes():
             stream.write(block)
             if stream.tell() > record.files[name].size:
-                raise DamagedError(name)
+                raise DamagedDownloadError(name)
             on_bytes(stream.tell())
 
 

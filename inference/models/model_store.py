@@ -105,7 +105,7 @@ def is_pulled(entry: CatalogueEntry) -> bool:
         return False
 
 
-def edit_models(kind: str = "auto") -> list[CatalogueEntry]:
+def pulled_edit_models(kind: str = "auto") -> list[CatalogueEntry]:
     """The pulled edit models of a kind, or of any (`auto`), best first."""
     kinds = [entry for entry in catalogue.ENTRIES if entry.edit_kind and kind in ("auto", entry.edit_kind)]
     return [entry for entry in kinds if is_pulled(entry)]

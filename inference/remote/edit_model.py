@@ -33,7 +33,7 @@ class EditModelBackend(ServerBackend):
 
     async def _probe(self) -> None:
         model = await self.listed_model()
-        kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
+        kind = edit_prompts.guess_kind(self._arguments.edits or "auto", model.id)
         if kind is None:
             raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.short_name(model.id))}")
         self.model = model.id
@@ -43,7 +43,7 @@ class EditModelBackend(ServerBackend):
         request = job.request
         if isinstance(request, InfillRequest):
             raise RequestError(FILLS_NOTHING)
-        prompt = edit_prompts.prompt_for(self._kind, request)
+        prompt = edit_prompts.edit_prompt_for(self._kind, request)
         edits: tuple[ScoredEdit, ...] = ()
         outcome = Outcome.COMPLETE
         try:

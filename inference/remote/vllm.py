@@ -423,14 +423,14 @@ def load_served_model(
 def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str) -> Path:
     """The tokenizer's folder. The server's own path counts only if that is on this machine. Raises ModelError."""
     if tokenizer:
-        return checkpoint.folder_of(tokenizer)
+        return checkpoint.checkpoint_path(tokenizer)
     try:
         root = served_model.root or ""
         if catalogue.is_hub_id(root):
             return model_store.require_model(root)
         if not (address.parse_server_url(url).is_local and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
-        return checkpoint.folder_of(root)
+        return checkpoint.checkpoint_path(root)
     except ModelError as error:
         raise ModelError(
             f"{error}. {url} serves {served_model.id}; its tokenizer has to be here as well: set server.tokenizer or "

@@ -242,7 +242,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
-    edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
+    edits = arguments.edits and edit_prompts.guess_kind(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
         registry.open_checkpoint(arguments.model)  # first of all it must be there
         raise ModelError(edit_prompts.kind_advice(arguments.model))

@@ -97,7 +97,7 @@ def is_device_lost(error: BaseException) -> bool:
     return isinstance(error, _torch_error("AcceleratorError")) and not is_out_of_memory(error)
 
 
-def load_problem(error: BaseException, arguments: WorkerArguments) -> str:
+def describe_load_failure(error: BaseException, arguments: WorkerArguments) -> str:
     """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
     if is_out_of_memory(error):
         log.error("out of memory: %s", redacted_traceback(error))

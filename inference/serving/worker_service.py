@@ -18,7 +18,7 @@ from inference.models.catalogue import AUTO
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.serving.connection import ClientConnection
-from inference.serving.log_and_errors import load_problem, log
+from inference.serving.log_and_errors import describe_load_failure, log
 from inference.serving.scheduler import WORKER_STOPPING, Backend, Job, JobEvent, Scheduler
 from inference.serving.startup import WorkerArguments, release_memory
 
@@ -235,7 +235,7 @@ class WorkerService:
             raise
         except BaseException as error:  # such as a panic of a library in Rust
             chosen = msgspec.structs.replace(self._arguments, model=self._state.model)
-            self.on_failure(ErrorCode.MODEL, load_problem(error, chosen))
+            self.on_failure(ErrorCode.MODEL, describe_load_failure(error, chosen))
             return
         release_memory()  # packed weights and a large tokenizer take hundreds of MB less to keep than to make
         self._health.record_success()

@@ -27,7 +27,7 @@ from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, other_programs_advice, other_programs_downloads
 from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.uris import names_of
+from lsp_server.documents.uris import paths_via_links
 from lsp_server.fill.pipeline import FillBudget, fill
 from lsp_server.holes import HoleSpan
 from lsp_server.settings.configuration import NAME, Configuration
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
-    configuration = Configuration(flag_settings(args), os.environ, names=names_of(path))
+    configuration = Configuration(flag_settings(args), os.environ, names=paths_via_links(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield CheckResult("infill-ls", Grade.OK, version("infill-ls"))

@@ -29,7 +29,7 @@ from lsp_server.documents.reading import (
     read_standard_input,
     replace_text,
 )
-from lsp_server.documents.uris import names_of
+from lsp_server.documents.uris import paths_via_links
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, unfilled_message
 from lsp_server.fill.postprocess import count_unfilled, current_texts
 from lsp_server.settings.configuration import COMMAND_LINE, Configuration
@@ -130,7 +130,7 @@ def open_with_settings(name: Path, args: argparse.Namespace, *, from_stdin: bool
     """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     language = language_id_of_path(str(path))
-    names = names_of(path)
+    names = paths_via_links(path)
     configuration = Configuration(flag_settings(args), os.environ, names=names)
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
@@ -172,7 +172,7 @@ async def _fill(
     budget = FillBudget.from_settings(settings, invoked=True)
     usual_ms = Settings().deadline_ms.invoked
     is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline.timeout_ms != usual_ms
-    with output.progress(file.snapshot, spans, args) as (on_status, on_draft):
+    with output.live_draft_display(file.snapshot, spans, args) as (on_status, on_draft):
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)

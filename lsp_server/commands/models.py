@@ -13,7 +13,7 @@ from rich.table import Table
 from inference.messages import ChooseAgain
 from inference.terminal import printable, say
 from lsp_server.commands import inference_process, output
-from lsp_server.diagnosis.models import model_setting, next_step, probed_catalogue
+from lsp_server.diagnosis.models import model_setting, probed_catalogue, steps_to_best_model
 from lsp_server.diagnosis.workers import format_bytes, survey_workers
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach_to_running
@@ -89,7 +89,7 @@ def _show(catalogue: dict[str, Any]) -> None:
     if catalogue["found"]:
         console.print(_downloads_table(catalogue["found"]))
         console.print()
-    advice = next_step(catalogue)
+    advice = steps_to_best_model(catalogue)
     console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
 
 

@@ -25,7 +25,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInputError, read_standard_input, replace_text
 from lsp_server.next_edit import model
-from lsp_server.next_edit.cross_file import Situation
+from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest_edit
 from lsp_server.next_edit.finder import HalfRenameError, next_edits, unfinished_renames
 from lsp_server.settings.configuration import Configuration
@@ -35,7 +35,7 @@ from lsp_server.worker import WorkerClient, WorkerError
 _MAX_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
 _MAX_EDITS = 5_000
-Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
+Propose = Callable[[NextEditInput], Awaitable[Sequence[NextEdit]]]
 """Asks a model for edits."""
 
 
@@ -80,11 +80,11 @@ async def _edits_with_model(
         if is_remote(options):
             say("no edits from the model: set nextEdit.model to an edit model, or model to one on this machine")
         return await all_edits(now, old)
-    with output.progress(now, (), args) as (on_status, _):
+    with output.live_draft_display(now, (), args) as (on_status, _):
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
             remaining = iter(range(_MAX_REWRITES if edit_model else MAX_OFFERS))
 
-            async def propose(situation: Situation) -> Sequence[NextEdit]:
+            async def propose(situation: NextEditInput) -> Sequence[NextEdit]:
                 if next(remaining, None) is None:
                     return ()
                 try:
@@ -117,7 +117,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
     while len(edits) < _MAX_EDITS:
         remaining, text = next_edits(now, [old]), now.text
         if not remaining and propose and len(edits) < MAX_OFFERS:
-            remaining = list(await propose(Situation(now, old_texts, cursor)))
+            remaining = list(await propose(NextEditInput(now, old_texts, cursor)))
         if not remaining:
             break
         old_texts.insert(0, text)

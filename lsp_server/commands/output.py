@@ -30,7 +30,7 @@ _UNSURE = 0.5
 
 
 @contextmanager
-def progress(
+def live_draft_display(
     snapshot: Snapshot, spans: tuple[HoleSpan, ...], args: argparse.Namespace
 ) -> Iterator[tuple[Callable[[Status], None] | None, OnDraft | None]]:
     """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes,
@@ -85,14 +85,14 @@ def print_change(args: argparse.Namespace, file: Path, texts: tuple[str, str], a
         print(f"{printable(file)}: {done}", file=sys.stderr)
         return
     old, new = texts
-    changed = diff(old, new, str(file)) if args.diff else new
+    changed = unified_diff(old, new, str(file)) if args.diff else new
     output = json.dumps(as_json, ensure_ascii=False) + "\n" if args.json else changed
     sys.stdout.flush()
     sys.stdout.buffer.write(output.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 
-def diff(old: str, new: str, name: str) -> str:
+def unified_diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
     a, b = ([*StringIO(text, newline="\n")] for text in (old, new))  # only a newline ends a line of a patch
     inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path

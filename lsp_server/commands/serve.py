@@ -200,7 +200,7 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     access = EndpointAuth(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
-    middleware = app.middleware(access=access, hosts=hosts, origins=args.allow_origin)
+    middleware = app.access_middleware(access=access, hosts=hosts, origins=args.allow_origin)
     _announce(args, "http", host_port, secret)
     await app.serve(app.CompletionEndpoints(client, settings).app(middleware), sockets, access)
 

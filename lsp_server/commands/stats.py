@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         queries = {name: _COUNTS.format(column) for name, column in _GROUPS.items()}
         return print_report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
     try:
-        deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.forget(usage_file()))
+        deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.delete_files(usage_file()))
     except OSError as error:
         say(statistics.storage_problem(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
@@ -62,7 +62,7 @@ def print_report(args: argparse.Namespace, queries: Mapping[str, str], nothing: 
     """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
     file = usage_file()
     try:
-        results = {name: statistics.select(file, query, args.days) for name, query in queries.items()}
+        results = {name: statistics.query_rows(file, query, args.days) for name, query in queries.items()}
     except (sqlite3.Error, OSError) as error:
         say(statistics.storage_problem(file, error), f"infill-ls {args.command}")
         return EXIT_FAILED

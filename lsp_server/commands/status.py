@@ -8,7 +8,7 @@ from rich.console import Console
 
 from inference.remote.file_privacy import privacy_problem
 from inference.terminal import printable, say
-from lsp_server.diagnosis.workers import Survey, describe_status, survey_as_json, survey_workers
+from lsp_server.diagnosis.workers import WorkerSurvey, describe_status, survey_as_json, survey_workers
 from lsp_server.worker.paths import runtime_folder
 
 EXIT_SILENT = 1
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if workers.running else EXIT_NONE
 
 
-def _show(workers: Survey) -> None:
+def _show(workers: WorkerSurvey) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not (workers.running or workers.silent):
         console.print("No worker is running; the first request starts one.")

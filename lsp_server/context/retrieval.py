@@ -50,7 +50,7 @@ _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"}
 
 
 @dataclass(frozen=True)
-class Buffer:
+class OpenFile:
     """An open document. `path` is that of its file."""
 
     path: Path
@@ -67,9 +67,9 @@ class ContextQuery:
     `unreadable_reason`, given path and language, finds no reason.
     """
 
-    document: Buffer
+    document: OpenFile
     line: int
-    others: tuple[Buffer, ...]
+    others: tuple[OpenFile, ...]
     max_tokens: int
     folders: tuple[Path, ...]
     unreadable_reason: Callable[[Path, str], str | None]
@@ -92,7 +92,7 @@ class ContextQuery:
         documents: list[Document | Snapshot] = [snapshot, *open_documents]
         paths = ((document, local_path(document.uri)) for document in documents)
         own, *opened = (
-            Buffer(path, document.language_id, document.version, document.text) for document, path in paths if path
+            OpenFile(path, document.language_id, document.version, document.text) for document, path in paths if path
         )
         line = snapshot.lines.line_of(offset)
         why_not = configuration.unreadable_reason
@@ -145,7 +145,7 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
     key = own, query.max_tokens, folders, frozenset(versions)
     if last and last.key == key and abs(query.line - last.line) <= REGION_LINES and _still_holds(last, query):
         return last
-    imported = list[Buffer]()
+    imported = list[OpenFile]()
     snippets = tuple(fit_snippets(_ranked_snippets(query, imported), query.max_tokens))
     return ContextSelection(key, query.line, snippets, tuple(buffer.path for buffer in imported))
 
@@ -157,7 +157,7 @@ def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
     return is_in_text and all(map(query.allowed_path, last.imported))
 
 
-def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
+def _ranked_snippets(query: ContextQuery, imported: list[OpenFile]) -> Iterator[Snippet]:
     """Pieces of the texts, those of the first group first."""
     lines = lines_around(query.document.text, query.line)
     for group in _groups(query, imported):
@@ -169,7 +169,7 @@ def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Sn
 _Group = list[tuple[Path, Sequence[CodeChunk]]]
 
 
-def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
+def _groups(query: ContextQuery, imported: list[OpenFile]) -> Iterator[_Group]:
     """The document and those open in the same language, imported files, other open documents. Reads files, which it
     adds to `imported`, if it gets so far.
     """
@@ -183,7 +183,7 @@ def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
     yield _chunked(query.others, lambda language: language != language_id)
 
 
-def _chunked(buffers: Iterable[Buffer], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
+def _chunked(buffers: Iterable[OpenFile], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
     return [(buffer.path, split_chunks(buffer.text)) for buffer in buffers if is_wanted(buffer.language_id)]
 
 
@@ -200,9 +200,9 @@ def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
         yield from chunks_of_lines(lines[first_line:], first_line)
 
 
-def _imported(query: ContextQuery) -> list[Buffer]:
+def _imported(query: ContextQuery) -> list[OpenFile]:
     """The files of the workspace that the document imports, but for open ones."""
-    own, buffers = query.document, dict[Path, Buffer]()
+    own, buffers = query.document, dict[Path, OpenFile]()
     visited = {own.path, *(buffer.path for buffer in query.others)}
     folders = tuple(os.path.join(folder, "") for folder in query.folders)  # noqa: PTH118 - ends with a slash
     imports = imports_of(own.language_id, parse(own.language_id, own.text), own.path)
@@ -215,7 +215,7 @@ def _imported(query: ContextQuery) -> list[Buffer]:
         if real is not None and real not in visited:
             visited.add(real)
             with suppress(UnreadableError):
-                buffers[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
+                buffers[real] = OpenFile(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
     return [buffer for buffer in buffers.values() if _is_source(buffer.text)]
 
 

@@ -8,10 +8,10 @@ from lsp_server import holes
 from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
-from lsp_server.documents.uris import names_of
+from lsp_server.documents.uris import paths_via_links
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Cursor
-from lsp_server.inline.request import hole_for
+from lsp_server.inline.request import single_line_hole
 from lsp_server.settings.configuration import NAME, Configuration
 from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.schema import Settings
@@ -45,7 +45,7 @@ def examine_file(
         yield CheckResult("file", Grade.FAIL, f"{file}: {reason}", _ADVICE)
         return
     try:
-        text = read_named_file(file, names_of(path)[-1])
+        text = read_named_file(file, paths_via_links(path)[-1])
     except BadInputError as error:
         yield CheckResult.from_message("file", Grade.FAIL, str(error), "check the path")
         return
@@ -99,7 +99,7 @@ def no_hole_reason(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     hole = holes.hole_at_cursor(snapshot, offset, marker)
     if hole is None:
         return _no_hole_here_reason(snapshot, offset)
-    if hole_for(snapshot, Cursor(offset), marker) is None:
+    if single_line_hole(snapshot, Cursor(offset), marker) is None:
         return "the hole spans several lines, where editors show no ghost text: use the code action"
     return None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import platformdirs
 
-from inference.install_hints import command_line
+from inference.install_hints import format_command
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.workers import format_bytes
@@ -53,7 +53,7 @@ async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> d
     return dict(reports[-1]["catalogue"])
 
 
-def best_for_new_user(catalogue: dict[str, Any]) -> dict[str, Any]:
+def recommended_model(catalogue: dict[str, Any]) -> dict[str, Any]:
     """The model for a new user of this machine."""
     (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
     return dict(best)
@@ -61,7 +61,7 @@ def best_for_new_user(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
-    best = best_for_new_user(catalogue)
+    best = recommended_model(catalogue)
     device = catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
@@ -72,7 +72,7 @@ def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     return {
         "text": text,
         "steps": best["steps"],
-        "shown": [*map(command_line, best["steps"])],
+        "shown": [*map(format_command, best["steps"])],
         "model": best["name"],
         "use": [
             {"title": f"Use {download['name']} from {download['program']}", "model": model_setting(download)}
@@ -117,15 +117,15 @@ def claim_first_advice() -> bool:
     return True
 
 
-def next_step(catalogue: dict[str, Any]) -> str:
+def steps_to_best_model(catalogue: dict[str, Any]) -> str:
     """The user's steps to get the best model and to use it, or to use one that is here."""
-    model = best_for_new_user(catalogue)
+    model = recommended_model(catalogue)
     use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
     if not model["steps"]:
         return use
     costs = f" ({format_bytes(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
     more_advice = other_programs_advice(catalogue["found"], catalogue["machine"]["device"])
-    return f"run: {', then '.join(map(command_line, model['steps']))}{costs}; then {use}{more_advice}"
+    return f"run: {', then '.join(map(format_command, model['steps']))}{costs}; then {use}{more_advice}"
 
 
 class NotPulledError(Exception):

@@ -46,21 +46,21 @@ class RunningWorker:
 
 
 @dataclass(frozen=True)
-class Survey:
+class WorkerSurvey:
     """The workers found: those that answer, by model name, and those that do not."""
 
     running: tuple[RunningWorker, ...]
     silent: tuple[WorkerUnresponsiveError, ...]
 
 
-async def survey_workers(name: str) -> Survey:
+async def survey_workers(name: str) -> WorkerSurvey:
     """Asks all workers of this user for their status, as the client `name`."""
     folders = socket_folders()
     sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
     answers = await asyncio.gather(*(_probe(paths_of_socket(socket), name) for socket in sockets))
     running = (worker for worker in answers if isinstance(worker, RunningWorker))
-    return Survey(
+    return WorkerSurvey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
         tuple(worker for worker in answers if isinstance(worker, WorkerUnresponsiveError)),
     )
@@ -82,7 +82,7 @@ _LONG_STEP_S = 5.0
 """Report a longer step: one usually takes milliseconds."""
 
 
-def survey_as_json(workers: Survey) -> dict[str, object]:
+def survey_as_json(workers: WorkerSurvey) -> dict[str, object]:
     """All workers found, as JSON: each one's status and files."""
     running = [
         {**msgspec.structs.asdict(worker.status), "release": worker.worker_version, **_files(worker.paths)}

@@ -50,7 +50,7 @@ def _common_length(a: str, b: str, one_limit: int, other_limit: int, *, from_end
     return low
 
 
-def minimise(change: TextChange) -> TextChange:
+def trim_equal_ends(change: TextChange) -> TextChange:
     """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
     if not change.removed:
         return change
@@ -69,7 +69,7 @@ class TextRange:
         return text[self.start : self.end]
 
     def after(self, change: TextChange) -> "TextRange | None":
-        """The range after a change, made by `minimise`, with what was typed at its edges; None if more was replaced."""
+        """The range after a change by `trim_equal_ends`, with what was typed at its edges; None if more changed."""
         if self.start <= change.start and change.end <= self.end:
             return TextRange(self.start, self.end + change.shift)
         if change.end <= self.start:

@@ -13,7 +13,7 @@ from tree_sitter import Tree
 
 from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.documents.uris import path_of
+from lsp_server.documents.uris import uri_path
 from lsp_server.syntax.languages import resolve_language_id
 from lsp_server.syntax.parsing import MAX_PARSE_S, CpuLimit, Source, edit_tree, parse, replace_lone_surrogates
 
@@ -74,7 +74,7 @@ class Document:
         self.uri = uri
         self.editor_language_id = language_id
         """As the editor sent it."""
-        self.language_id = resolve_language_id(language_id, path_of(uri))
+        self.language_id = resolve_language_id(language_id, uri_path(uri))
         self.version = version
         self._around = surroundings
         self.text = ""

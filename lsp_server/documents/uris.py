@@ -35,14 +35,14 @@ def comparable_path(uri: str) -> PurePath:
     return local_path(uri) or PurePosixPath(uri)
 
 
-def path_of(uri: str) -> str:
+def uri_path(uri: str) -> str:
     """The path in a document's URI, with slashes; for `untitled:Untitled-1` its name, for a Windows path all of it."""
     return unquote(_path_in(_split(uri))).replace("\\", "/")
 
 
 def file_name(uri: str) -> str:
     """The last part of that path."""
-    return path_of(uri).rpartition("/")[2]
+    return uri_path(uri).rpartition("/")[2]
 
 
 @lru_cache(_MAX_CACHED)
@@ -51,7 +51,7 @@ def possible_paths(uri: str) -> tuple[str, ...]:
     a `file:`, such as one that shows two versions of a file, the values in its query.
     """
     parts = _split(uri)
-    paths = [path_of(uri), unquote(_whole(parts))]
+    paths = [uri_path(uri), unquote(_whole(parts))]
     if parts.scheme != "file":
         paths += _values(unquote(f"{parts.query}#{parts.fragment}"))
     paths += [again for path in paths for again in (unquote(path), unquote(unquote(path)))]
@@ -86,7 +86,7 @@ MAX_LINKS = 40
 """As many as Linux follows; more form a circle."""
 
 
-def names_of(path: Path) -> tuple[Path, ...]:
+def paths_via_links(path: Path) -> tuple[Path, ...]:
     """Every path under which a file is known: `path`, the target of each link on the way, and finally the real path.
     May take as long as the file system: not for an event loop.
     """

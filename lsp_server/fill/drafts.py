@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import first_doubt, slice_pieces
+from inference.ending import first_unlikely_offset, slice_pieces
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
@@ -51,12 +51,12 @@ class DraftReader:
         return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
     def _hole(self, span: HoleSpan, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-        doubt = first_doubt(pieces, confidences, self._min_prob)
+        doubt = first_unlikely_offset(pieces, confidences, self._min_prob)
         text = self._fitter.fit(span, "".join(pieces), doubt) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
-def progress_of(draft: Draft) -> tuple[str, int]:
+def describe_progress(draft: Draft) -> tuple[str, int]:
     """A message such as `step 3`, or `hole 4 of 9, step 3` before the last hole, and a percentage by the holes begun.
     The number of steps is unknown in advance: most models end long before their limit.
     """

@@ -20,7 +20,7 @@ from inference.ending import (
     CONTROL_TOKEN,
     TAB_WIDTH,
     Ending,
-    first_doubt,
+    first_unlikely_offset,
     has_letter,
     indent_width,
     is_long_enough_to_show,
@@ -38,13 +38,13 @@ from lsp_server.syntax.lines import (
     indent_step,
     indentation,
     is_blank,
+    is_invisible,
     is_one_line,
-    is_unseen,
     is_word,
     line_end,
     line_start,
     nonblank_line_above,
-    plain_line_ends,
+    normalise_line_ends,
 )
 from lsp_server.syntax.parsing import CpuLimit, Source, edit_tree, parse
 from lsp_server.syntax.scanning import comment_at_end, find_brackets
@@ -183,7 +183,7 @@ def invisible_characters(text: str) -> set[str]:
     """The invisible characters in `text`, except those inside an emoji."""
     if not _SUSPECT.search(text):
         return set()
-    return {character for character in _SUSPECT.findall(_EMOJI.sub("", text)) if is_unseen(character)}
+    return {character for character in _SUSPECT.findall(_EMOJI.sub("", text)) if is_invisible(character)}
 
 
 _MAX_SIDE_CHARACTERS = 4000
@@ -258,7 +258,7 @@ class HoleSurroundings:
 def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> HoleSurroundings:
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
-    starts_with = plain_line_ends(span.starts_with)
+    starts_with = normalise_line_ends(span.starts_with)
     above = text[max(span.start - _MAX_SIDE_CHARACTERS, 0) : span.start]
     below = text[span.end : span.end + _MAX_SIDE_CHARACTERS]
     syntax = HoleSyntax.at_offset(view, span.start)
@@ -414,7 +414,7 @@ class FillPostprocessor:
         return cut if is_enough else DropReason.UNSURE
 
     def _postprocess(self, hole: HoleSurroundings, fill: str, *, mends: bool = True) -> str | DropReason:
-        fill = plain_line_ends(fill)
+        fill = normalise_line_ends(fill)
         if _BROKEN in fill or not fill.startswith(hole.starts_with):
             return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_TYPED
         fill = trim_start(hole, self._without_foreign_tokens(fill))
@@ -435,7 +435,7 @@ class FillPostprocessor:
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
         text, span = self._source.text, hole.span
-        if fill == plain_line_ends(text[span.start : span.end]):
+        if fill == normalise_line_ends(text[span.start : span.end]):
             return DropReason.UNCHANGED
         if not hole.is_in_expression and hole.ending.repeats_line_above(fill):
             return DropReason.REPEATS_ABOVE
@@ -699,7 +699,7 @@ def _doubt(candidate: FilledHoles, index: int, min_prob: float) -> int | None:
     """Where the model becomes unsure of a text; None if nowhere, or if the probabilities are not known."""
     pieces = candidate.pieces[index] if candidate.pieces else ()
     is_known = pieces and candidate.texts[index].startswith("".join(pieces))
-    return first_doubt(pieces, candidate.confidences[index], min_prob) if is_known else None
+    return first_unlikely_offset(pieces, candidate.confidences[index], min_prob) if is_known else None
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:

@@ -28,7 +28,7 @@ from lsp_server.actions import (
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
-from lsp_server.fill.drafts import DraftReader, progress_of
+from lsp_server.fill.drafts import DraftReader, describe_progress
 from lsp_server.fill.pipeline import FillBudget, FillOptions, unfilled_message
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
@@ -160,7 +160,7 @@ def _draft_callback(
     drafts = DraftSender(session.editor.notify, kind="action", encoding=capabilities.encoding, token=token)
 
     def on_draft(draft: Draft) -> None:
-        report(*progress_of(draft))
+        report(*describe_progress(draft))
         if capabilities.drafts:
             drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read_holes(draft))
 

@@ -11,7 +11,7 @@ from inference.models.catalogue import AUTO
 from lsp_server.actions import CANNOT_APPLY, ActionCancelledError, ActionKind, ActionNotDoneError
 from lsp_server.diagnosis.models import NotPulledError, pull
 from lsp_server.handlers.code_action import ActionRequest, perform
-from lsp_server.handlers.inline_completion import accept
+from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.editor_connection import StoppedByUser
 from lsp_server.lsp.protocol import ReplyError, read_raw
@@ -105,7 +105,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
 
 
 def _did_accept(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    accept(session, *_suggestion_in(params))
+    accept_suggestion(session, *_suggestion_in(params))
     return build_answer(applied=False)
 
 

@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
+from lsp_server.inline import CompletionListService, Cursor, InlineRequest, InlineService, OnDraft, ShownSuggestions
 from lsp_server.inline.read_ahead import ReadAheadPrefill
 from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
-from lsp_server.lsp.completion_items import ghost_text, list_item
+from lsp_server.lsp.completion_items import completion_item, inline_item
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService
@@ -53,7 +53,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         offset = request.cursor.offset
         line_parts = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
         line = line_parts if capabilities.is_neovim else ()
-        items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
+        items = [inline_item(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
         return InlineCompletionList(items=items)
 
     request.make_reply = build_list
@@ -92,13 +92,13 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
             return CompletionList(is_incomplete=True, items=[])
         numbered = enumerate(suggestions)
         items = [
-            list_item(document, offset, index, suggestion, session.client_capabilities.encoding)
+            completion_item(document, offset, index, suggestion, session.client_capabilities.encoding)
             for index, suggestion in numbered
         ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
     request.make_reply = build_list
-    service = session.feature(ListService if session.client_capabilities.inline_completion else InlineService)
+    service = session.feature(CompletionListService if session.client_capabilities.inline_completion else InlineService)
     return service.complete(document.uri, request)
 
 
@@ -128,23 +128,23 @@ class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
 
 
-class DidRestParams(Struct, frozen=True, rename="camel"):
+class DidRestCursorParams(Struct, frozen=True, rename="camel"):
     """Where the cursor has rested for a moment, in the focused document."""
 
     text_document: RawDocument
     position: RawPosition
 
 
-def did_rest(session: Session, params: DidRestParams, document: Document) -> None:
+def did_rest_cursor(session: Session, params: DidRestCursorParams, document: Document) -> None:
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     session.feature(ReadAheadPrefill).cursor_rested(document, offset)
 
 
 def did_accept(session: Session, params: DidAcceptParams) -> None:
-    accept(session, params.text_document.uri, params.id, params.accepted_length)
+    accept_suggestion(session, params.text_document.uri, params.id, params.accepted_length)
 
 
-def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
+def accept_suggestion(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     session.feature(NextEditService).accept(uri, suggestion_id)
     for service in session.features.every(InlineService):
         service.accept(uri, suggestion_id, units)

@@ -29,7 +29,7 @@ def function_around(source: Source, start: int, end: int) -> tuple[int, int] | N
     """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
     view = SyntaxView.from_source(source)
     function = next(iter(functions_around(view, start, end)), None) if view else None
-    return extent(view, function) if view and function else None
+    return extent_of(view, function) if view and function else None
 
 
 def body_around(source: Source, offset: int) -> HoleSpan | None:
@@ -71,7 +71,7 @@ def _is_short_closure(view: SyntaxView, function: Node) -> bool:
     return body is not None and body.type not in view.table.blocks
 
 
-def extent(view: SyntaxView, function: Node) -> tuple[int, int]:
+def extent_of(view: SyntaxView, function: Node) -> tuple[int, int]:
     """The start and end of a function with its decorators."""
     parent = view.parent(function)
     wrapped = parent if parent is not None and parent.type in view.table.wrappers else function
@@ -164,7 +164,7 @@ def _body_indent(view: SyntaxView, body: FunctionBody) -> str:
 
 def header_of(view: SyntaxView, node: Node) -> str:
     """The code of a function before its body, with its decorators."""
-    start, end = extent(view, node)
+    start, end = extent_of(view, node)
     block = node.child_by_field_name("body")
     return view.text[start : end if block is None else max(view.start(block), start)]
 

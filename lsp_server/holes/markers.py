@@ -12,7 +12,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import expression_brackets, open_brackets
-from lsp_server.holes.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_replacing
+from lsp_server.holes.functions import FunctionBody, body_of, extent_of, functions_around, header_of, hole_replacing
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
@@ -171,7 +171,7 @@ def _filler_hole(view: SyntaxView, body: FunctionBody, code: list[Node]) -> Hole
 
 def _is_intentional(view: SyntaxView, function: Node) -> bool:
     """Whether a function intentionally has no body, judging by its header, documentation, a comment or its class."""
-    start, end = extent(view, function)
+    start, end = extent_of(view, function)
     text = view.text[start : line_end(view.text, end)]
     if re.search(_INTENTIONAL, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
         return True

@@ -22,7 +22,7 @@ _MAX_CHILDREN = 50
 def hole_in_selection(source: Source, start: int, end: int) -> HoleSpan | None:
     """[start, end) without white space at its edges, as one hole to rework; None if nothing is left."""
     text = source.text
-    start, end = trimmed(text, start, end)
+    start, end = trim_range(text, start, end)
     if start == end:
         return None
     view = SyntaxView.from_source(source)
@@ -39,7 +39,7 @@ def statement_around(source: Source, start: int, end: int) -> HoleSpan | None:
     Without a grammar, or in broken code: the lines of the range, starting from its open brackets.
     """
     text = source.text
-    start, end = trimmed(text, start, end)
+    start, end = trim_range(text, start, end)
     if start == end and is_blank(text[line_start(text, start) : line_end(text, end)]):
         return None
     view = SyntaxView.from_source(source)
@@ -48,7 +48,7 @@ def statement_around(source: Source, start: int, end: int) -> HoleSpan | None:
         first, last = _lines(view, text, start, end)
     else:
         first, last = _header_or_all(view, statement, start, end)
-    first, last = trimmed(text, first, last)
+    first, last = trim_range(text, first, last)
     if first == last:
         return None
     single_line = is_one_line(text, first, last)
@@ -58,7 +58,7 @@ def statement_around(source: Source, start: int, end: int) -> HoleSpan | None:
 def statement_at(source: Source, offset: int) -> HoleSpan | None:
     """The innermost statement at a cursor, or else beside it on its line; None if there is no code."""
     text = source.text
-    start, end = trimmed(text, line_start(text, offset), line_end(text, offset))
+    start, end = trim_range(text, line_start(text, offset), line_end(text, offset))
     first = min(max(offset, start), max(end - 1, start))
     return statement_around(source, first, min(first + 1, end))
 
@@ -78,7 +78,7 @@ def statement_start(source: Source, offset: int) -> int:
     return min(offset, _lines(None if is_huge else view, text, offset, offset)[0])
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def trim_range(text: str, start: int, end: int) -> tuple[int, int]:
     """[start, end) without white space at its edges; an empty range at `start` if there is only white space."""
     inside = text[start:end]
     if is_blank(inside):
@@ -123,7 +123,7 @@ def _header_or_all(view: SyntaxView, statement: Node, start: int, end: int) -> t
     first = view.start(statement)
     last = view.end(statement)
     block = _block_after(view, statement, end)
-    return (first, last) if block is None else trimmed(view.text, first, view.start(block))
+    return (first, last) if block is None else trim_range(view.text, first, view.start(block))
 
 
 def _block_after(view: SyntaxView, node: Node, offset: int) -> Node | None:
@@ -142,4 +142,4 @@ def _lines(view: SyntaxView | None, text: str, start: int, end: int) -> tuple[in
     """The lines of a range, starting from its open brackets, as far as the tree can tell."""
     brackets = expression_brackets(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
-    return trimmed(text, first, line_end(text, end))
+    return trim_range(text, first, line_end(text, end))

@@ -31,27 +31,13 @@ from inference.models.catalogue import EMBEDDED
 from inference.remote.access import ACCESS_HINT, EndpointAuth
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
-from lsp_server.http.schemas import (
-    CompletionRequest,
-    CompletionResult,
-    FimInput,
-    LlamaInfillRequest,
-    MistralFimRequest,
-    OllamaGenerateRequest,
-    OpenAiCompletionRequest,
-    StreamedText,
-    build_document,
-    decode_request,
-    fill_budget,
-    fim_input_of,
-    find_hole,
-)
+from lsp_server.http import schemas
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
-_Events = AsyncGenerator[str | CompletionResult, None]
+_Events = AsyncGenerator[str | schemas.CompletionResult, None]
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_REQUESTS = 64
 """As many at a time as the worker takes from one client; more than plugins ever have."""
@@ -75,7 +61,7 @@ _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER
 """503 for all others: ask again later."""
 
 
-class Guard:
+class AccessGuard:
     """Lets no request through that is not the user's: a web page's, another user's or host's without the token. Nor
     one more than may run at a time.
 
@@ -148,12 +134,12 @@ class CompletionEndpoints:
 
     def app(self, middleware: list[Middleware]) -> Starlette:
         """The application. It loads the model when it begins to serve."""
-        request_types: dict[str, type[CompletionRequest]] = {
-            "/infill": LlamaInfillRequest,
-            "/completion": LlamaInfillRequest,
-            "/v1/completions": OpenAiCompletionRequest,
-            "/v1/fim/completions": MistralFimRequest,
-            "/api/generate": OllamaGenerateRequest,
+        request_types: dict[str, type[schemas.CompletionRequest]] = {
+            "/infill": schemas.LlamaInfillRequest,
+            "/completion": schemas.LlamaInfillRequest,
+            "/v1/completions": schemas.OpenAiCompletionRequest,
+            "/v1/fim/completions": schemas.MistralFimRequest,
+            "/api/generate": schemas.OllamaGenerateRequest,
         }
         routes = [Route(path, partial(self._fill, kind), methods=["POST"]) for path, kind in request_types.items()]
         routes += [
@@ -201,51 +187,51 @@ class CompletionEndpoints:
             )
         return status.model if status else self._client.options.model
 
-    async def _fill(self, kind: type[CompletionRequest], request: Request) -> Response:
+    async def _fill(self, kind: type[schemas.CompletionRequest], request: Request) -> Response:
         try:
-            params = decode_request(await _body(request), kind)
+            params = schemas.decode_request(await _body(request), kind)
         except (RecursionError, ValueError) as error:
             raise HTTPException(400, f"invalid request: {error}") from error
         return await _unless_gone(request, self._answer(params, _client_of(request)))
 
-    async def _answer(self, params: CompletionRequest, client: str) -> Response:
+    async def _answer(self, params: schemas.CompletionRequest, client: str) -> Response:
         try:
-            fim_input = fim_input_of(params, self._settings)
+            fim_input = schemas.fim_input_of(params, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         model = await self._model(self._settings.deadline_ms.invoked)
         is_empty = not (fim_input.path or fim_input.prefix.strip() or fim_input.suffix.strip())
         if params.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
-            return JSONResponse(params.response(CompletionResult("", 0.0, is_cut=not is_empty), model))
+            return JSONResponse(params.response(schemas.CompletionResult("", 0.0, is_cut=not is_empty), model))
         events = self._events(params, fim_input, client)
         event = await anext(events)
         if params.stream:
             media_type = "application/x-ndjson" if params.event_format.startswith("{") else "text/event-stream"
             return StreamingResponse(_stream(params, event, events, model), media_type=media_type)
-        while not isinstance(event, CompletionResult):
+        while not isinstance(event, schemas.CompletionResult):
             event = await anext(events)
         return JSONResponse(params.response(event, model))
 
-    async def _events(self, params: CompletionRequest, fim_input: FimInput, client: str) -> _Events:
+    async def _events(self, params: schemas.CompletionRequest, fim_input: schemas.FimInput, client: str) -> _Events:
         """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""
-        snapshot = await asyncio.to_thread(build_document(fim_input).snapshot)
+        snapshot = await asyncio.to_thread(schemas.build_document(fim_input).snapshot)
         status = self._client.last_status
         streams = status is not None and status.token_ms > 0
-        budget = fill_budget(params, self._settings, client)
-        span = find_hole(params, fim_input, snapshot)
+        budget = schemas.fill_budget(params, self._settings, client)
+        span = schemas.find_hole(params, fim_input, snapshot)
         reader = DraftReader(snapshot, [span])
-        text = StreamedText(params.stops)
+        streamer = schemas.AnswerStreamer(params.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 
         def on_draft(draft: Draft) -> None:
             nonlocal tokens
             tokens = draft.step
-            if not text.is_stopped:
+            if not streamer.is_stopped:
                 parts.put_nowait(
-                    text.take_final("".join(hole.text for hole in reader.read_holes(draft)), is_whole=False)
+                    streamer.take_final("".join(hole.text for hole in reader.read_holes(draft)), is_whole=False)
                 )
-            if text.is_stopped:
+            if streamer.is_stopped:
                 parts.put_nowait(None)
 
         drafts = on_draft if streams else None
@@ -257,16 +243,16 @@ class CompletionEndpoints:
             while (part := await parts.get()) is not None:
                 if part:
                     yield part
-            result = None if text.is_stopped else filling.result()
+            result = None if streamer.is_stopped else filling.result()
             best = result.candidates[0] if result and result.candidates else None
-            if tail := text.take_final(best.texts[0], is_whole=True) if best else "":
+            if tail := streamer.take_final(best.texts[0], is_whole=True) if best else "":
                 yield tail
             is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
             stats = result.stats if result else Stats()
-            yield CompletionResult(
-                text.sent,
+            yield schemas.CompletionResult(
+                streamer.sent,
                 budget.deadline.elapsed_ms,
-                is_short and not text.is_stopped,
+                is_short and not streamer.is_stopped,
                 best.tokens if best else tokens,
                 stats,
             )
@@ -276,12 +262,12 @@ class CompletionEndpoints:
 
 
 async def _stream(
-    params: CompletionRequest, event: str | CompletionResult, events: _Events, model: str
+    params: schemas.CompletionRequest, event: str | schemas.CompletionResult, events: _Events, model: str
 ) -> AsyncIterator[str]:
     """The events, each with its JSON."""
     async with aclosing(events):
         try:
-            while not isinstance(event, CompletionResult):
+            while not isinstance(event, schemas.CompletionResult):
                 yield params.event_format.format(json.dumps(params.stream_event(event, model)))
                 event = await anext(events)
             yield params.event_format.format(json.dumps(params.last_event(event, model)))
@@ -492,7 +478,7 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAu
     await uvicorn.Server(config).serve(sockets=sockets)
 
 
-def middleware(*, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
-    """What every request passes first: `Guard`, and the headers by which a browser lets a page read the answers."""
+def access_middleware(*, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+    """What every request passes first: `AccessGuard`, and the headers by which a browser lets a page read answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
-    return [*([cors] if origins else []), Middleware(Guard, access=access, hosts=hosts, origins=origins)]
+    return [*([cors] if origins else []), Middleware(AccessGuard, access=access, hosts=hosts, origins=origins)]

@@ -2,7 +2,7 @@
 
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import InlineRequest, OnDraft
-from lsp_server.inline.service import InlineService, ListService
+from lsp_server.inline.service import CompletionListService, InlineService
 from lsp_server.inline.suggestion import ShownSuggestions
 
-__all__ = ["Cursor", "InlineRequest", "InlineService", "ListService", "OnDraft", "ShownSuggestions"]
+__all__ = ["CompletionListService", "Cursor", "InlineRequest", "InlineService", "OnDraft", "ShownSuggestions"]

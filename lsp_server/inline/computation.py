@@ -24,7 +24,7 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 
 
 @dataclass(eq=False)
-class Computation:
+class FillComputation:
     """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
 
     snapshot: Snapshot

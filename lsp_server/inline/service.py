@@ -18,10 +18,10 @@ from lsp_server.documents.positions import first_units
 from lsp_server.features import Feature, ShownEvent
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
-from lsp_server.inline.computation import Computation
+from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.read_ahead import may_read_ahead
-from lsp_server.inline.request import InlineRequest, hole_for
+from lsp_server.inline.request import InlineRequest, single_line_hole
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import WorkerError
@@ -98,7 +98,7 @@ class _DocumentState:
 
     document: Document
     history: SuggestionHistory
-    running: list[Computation] = field(default_factory=list)
+    running: list[FillComputation] = field(default_factory=list)
     accepted: _Accepted | None = None
     """What the user accepted last, until it is in the text: editors report it before or after the change."""
     silence: tuple[int, int, str] | None = None
@@ -254,13 +254,13 @@ class InlineService(Feature):
 
     def _compute(self, state: _DocumentState, request: InlineRequest, snapshot: Snapshot | None) -> None:
         """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
-        hole = hole_for(snapshot, request.cursor, request.marker) if snapshot else None
+        hole = single_line_hole(snapshot, request.cursor, request.marker) if snapshot else None
         if snapshot is None or hole is None:
             request.answer()
             return
         for other_state in self._states.values():
             self._cancel_unwanted(other_state, prefetches=True)
-        computation = Computation(snapshot, hole, request)
+        computation = FillComputation(snapshot, hole, request)
         self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
         self._attach(state, computation, request)
 
@@ -288,22 +288,22 @@ class InlineService(Feature):
         request.cursor = Cursor(anchor.start + len(accepted.text))
         request.budget = request.budget.from_now()
         remaining_hole = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
-        hole = hole_for(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
+        hole = single_line_hole(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
         if hole is not None:
-            self._start(state, Computation(snapshot, hole, request, is_prefetch=True), 0.0)
+            self._start(state, FillComputation(snapshot, hole, request, is_prefetch=True), 0.0)
 
-    def _start(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
+    def _start(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> None:
         computation.task = asyncio.create_task(self._run(state, computation, pause_s))
         state.running.append(computation)
 
-    def _attach(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
+    def _attach(self, state: _DocumentState, computation: FillComputation, request: InlineRequest) -> None:
         computation.waiting.append(request)
         if computation.grace is not None:
             computation.grace.cancel()
             computation.grace = None
         request.result.add_done_callback(lambda _: self._request_ended(state, computation, request))
 
-    def _request_ended(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
+    def _request_ended(self, state: _DocumentState, computation: FillComputation, request: InlineRequest) -> None:
         """If a request was cancelled, keeps its computation for a moment in case another one takes it over."""
         if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
@@ -312,7 +312,7 @@ class InlineService(Feature):
         else:
             computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
 
-    def _follow(self, state: _DocumentState, computation: Computation, changes: Sequence[TextChange]) -> None:
+    def _follow(self, state: _DocumentState, computation: FillComputation, changes: Sequence[TextChange]) -> None:
         """Ends a computation that disagrees with the new text. Tells the worker what was typed into the hole."""
         typed = computation.typed
         for change in changes:
@@ -328,7 +328,7 @@ class InlineService(Feature):
             except WorkerError as failure:
                 log.info("could not amend: %s", failure)  # the waiting request fails too
 
-    async def _run(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
+    async def _run(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> None:
         """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
         cancels the request.
         """
@@ -345,7 +345,7 @@ class InlineService(Feature):
             for request in waiting:
                 request.result.set_exception(error)
 
-    async def _fill(self, computation: Computation, pause_s: float) -> FillResult:
+    async def _fill(self, computation: FillComputation, pause_s: float) -> FillResult:
         """The worker's answer; an empty one if it fails, or may not see the document."""
         request = computation.request
         client = self._session.worker.client
@@ -383,7 +383,7 @@ class InlineService(Feature):
             return FillResult([], late=False, reason=str(failure))
         return FillResult([], late=False)
 
-    def _complete(self, state: _DocumentState, computation: Computation, result: FillResult) -> None:
+    def _complete(self, state: _DocumentState, computation: FillComputation, result: FillResult) -> None:
         """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
         self._remove(state, computation)
         state.history.add(computation.suggestions(result))
@@ -409,7 +409,7 @@ class InlineService(Feature):
         state: _DocumentState,
         suggestions: ShownSuggestions,
         request: InlineRequest,
-        computation: Computation | None = None,
+        computation: FillComputation | None = None,
     ) -> None:
         state.history.mark_shown(suggestions, invoked=request.invoked)
         if suggestions:
@@ -419,7 +419,7 @@ class InlineService(Feature):
             event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms, record)
             self._session.features.shown(state.document.uri, event)
 
-    def _cancel(self, state: _DocumentState, computation: Computation) -> None:
+    def _cancel(self, state: _DocumentState, computation: FillComputation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""
         if computation in state.running:
             self._remove(state, computation)
@@ -434,7 +434,7 @@ class InlineService(Feature):
             if computation.is_prefetch is prefetches and not computation.is_wanted:
                 self._cancel(state, computation)
 
-    def _remove(self, state: _DocumentState, computation: Computation) -> None:
+    def _remove(self, state: _DocumentState, computation: FillComputation) -> None:
         state.running.remove(computation)
         if computation.grace is not None:
             computation.grace.cancel()
@@ -442,7 +442,7 @@ class InlineService(Feature):
             self._debounce.record_fill(_now_s() - computation.sent_at_s)
 
 
-class ListService(InlineService):
+class CompletionListService(InlineService):
     """The suggestions in the list of an editor that also shows ghost text: neither's answers make the other's stale."""
 
 

@@ -18,7 +18,7 @@ MAX_LABEL_CHARACTERS = 60
 _LABEL = "infill"
 
 
-def ghost_text(
+def inline_item(
     uri: str,
     lines: LineIndex,
     suggestion: Suggestion,
@@ -34,7 +34,7 @@ def ghost_text(
     return InlineCompletionItem(insert_text=ghost.text, range=range_, command=_accept_command(suggestion, uri, *line))
 
 
-def list_item(
+def completion_item(
     document: Document, cursor: int, index: int, suggested: tuple[Suggestion, GhostText], encoding: Encoding
 ) -> CompletionItem | None:
     """The `index`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
@@ -61,7 +61,7 @@ def list_item(
     )
 
 
-def documented(item: CompletionItem, *, markdown: bool) -> CompletionItem:
+def with_documentation(item: CompletionItem, *, markdown: bool) -> CompletionItem:
     """The item with its whole text as documentation; other servers' items come back unchanged."""
     language = _language_of(item.data)
     if not isinstance(item.text_edit, types.TextEdit) or language is None:

@@ -23,7 +23,7 @@ from io import BufferedIOBase, RawIOBase
 from weakref import WeakSet
 
 from inference.remote.access import EndpointAuth
-from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in
+from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in_initialize
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -325,7 +325,7 @@ class Listener:
         try:
             async with asyncio.timeout(FIRST_S):
                 first = await anext(connection.bodies)
-                if self._access.is_token(token_in(first)):
+                if self._access.is_token(token_in_initialize(first)):
                     return first
                 log.warning("a client of another user, machine or container is refused: it did not bring the token")
                 await connection.send(refusal_without_token(first))

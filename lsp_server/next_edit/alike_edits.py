@@ -18,7 +18,7 @@ from inference.messages import MAX_PROPOSED_CHARACTERS, Hunk
 from inference.models.edit_prompts import LINE
 from inference.models.family import common_ends
 from lsp_server.next_edit.edits import NextEdit
-from lsp_server.next_edit.names import Name, NameIndex, Role
+from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.next_edit.renames import renamed_words
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.next_edit.text_diff import DiffRange, TextDiff
@@ -291,7 +291,7 @@ def _match_edits(
         yield last
 
 
-def _introduced_names(names: NameIndex, site: TokenReplacement) -> Iterator[Name]:
+def _introduced_names(names: NameIndex, site: TokenReplacement) -> Iterator[Occurrence]:
     """The names that an edit used and that the file defines."""
     for match in _TOKEN.finditer(names.view.text, site.start, site.end):
         name = names.at_offset(match.start())
@@ -299,7 +299,7 @@ def _introduced_names(names: NameIndex, site: TokenReplacement) -> Iterator[Name
             yield name
 
 
-def only_field_on_line(names: NameIndex, start: int) -> Name | None:
+def only_field_on_line(names: NameIndex, start: int) -> Occurrence | None:
     """Returns the only field that the line at `start` defines, unless it is the entry of an object."""
     text = names.view.text
     line = text[start : line_end(text, start)]

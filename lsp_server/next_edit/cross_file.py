@@ -41,7 +41,7 @@ class ChangedDocument:
 
 
 @dataclass(frozen=True)
-class Situation:
+class NextEditInput:
     """A document, its texts before the recent edits, newest first, and the cursor.
 
     `other_documents` have recent edits, too; the last changed comes first.

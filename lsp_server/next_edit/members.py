@@ -6,7 +6,7 @@ from itertools import pairwise, takewhile
 
 from tree_sitter import Node
 
-from lsp_server.next_edit.names import Name, NameIndex, Role
+from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
@@ -24,7 +24,7 @@ _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
 """Kinds of nodes in which a type is an argument of another one."""
 
 
-def is_bound_in(names: NameIndex, name: Name, scope: int) -> bool:
+def resolves_to_scope(names: NameIndex, name: Occurrence, scope: int) -> bool:
     """Whether nothing between a name and `scope` binds it."""
     if name.binder is not None:
         return name.binder.id == scope
@@ -32,14 +32,14 @@ def is_bound_in(names: NameIndex, name: Name, scope: int) -> bool:
     return next((inner for inner in name.scopes if inner in binding), 0) == scope
 
 
-def function_of_parameter(names: NameIndex, parameter: Name) -> Name | None:
+def function_of_parameter(names: NameIndex, parameter: Occurrence) -> Occurrence | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
     function = None if node is None else names.at_offset(names.view.start(node))
-    return function if function is not None and is_unique(names, function) else None
+    return function if function is not None and is_unique_function(names, function) else None
 
 
-def is_unique(names: NameIndex, function: Name) -> bool:
+def is_unique_function(names: NameIndex, function: Occurrence) -> bool:
     """Whether only one function has that name, or it is the constructor of a class."""
     defined = (
         name for name in names.occurrences(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)
@@ -47,7 +47,7 @@ def is_unique(names: NameIndex, function: Name) -> bool:
     return function.text == "__init__" or sum(1 for _ in defined) == 1
 
 
-def is_call_of(names: NameIndex, occurrence: Name, callee: str, function: Name) -> bool:
+def is_call_of(names: NameIndex, occurrence: Occurrence, callee: str, function: Occurrence) -> bool:
     """Whether the callee at a name is `function`, as far as the text shows."""
     receiver, dot, last = callee.rpartition(".")
     if function.role is not Role.MEMBER:
@@ -60,7 +60,7 @@ def is_call_of(names: NameIndex, occurrence: Name, callee: str, function: Name) 
     return last == function.text and bool(dot) and _is_instance(names, occurrence, receiver, function.owner, last)
 
 
-def _is_instance(names: NameIndex, near: Name, receiver: str, owner: str, member: str) -> bool:
+def _is_instance(names: NameIndex, near: Occurrence, receiver: str, owner: str, member: str) -> bool:
     """Whether `receiver` is probably an `owner`: by its name, its definition, or as no other class has the member."""
     if own_class := names.own_class(near, receiver):
         return own_class == owner
@@ -69,7 +69,7 @@ def _is_instance(names: NameIndex, near: Name, receiver: str, owner: str, member
     return bool(_DISTINCT.search(member)) or _is_made_from(names, near, receiver, owner)
 
 
-def _is_made_from(names: NameIndex, near: Name, receiver: str, owner: str, *, is_recursive: bool = True) -> bool:
+def _is_made_from(names: NameIndex, near: Occurrence, receiver: str, owner: str, *, is_recursive: bool = True) -> bool:
     """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
     definitions = names.definitions(receiver, near)
     return bool(definitions) and all(
@@ -87,7 +87,7 @@ def _iterables(code: str) -> list[str]:
     return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
 
 
-def defining_line(names: NameIndex, name: Name) -> str:
+def defining_line(names: NameIndex, name: Occurrence) -> str:
     """The first line of the code that defines a name; for a parameter, only the parameter."""
     wider = (node for node in name.ancestors if node.byte_range != name.node.byte_range and node.type not in _TARGETS)
     node = next(wider, name.node)
@@ -96,7 +96,7 @@ def defining_line(names: NameIndex, name: Name) -> str:
     return names.view.code(node).partition("\n")[0][:200]
 
 
-def uses_of_member(old_names: NameIndex, names: NameIndex, old: Name, new: Name) -> Iterator[Name]:
+def uses_of_member(old_names: NameIndex, names: NameIndex, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """Uses of a renamed member, in its class, in those derived from it, and wherever the receiver identifies it."""
     owners = _derived_classes(names, new.owner)
     if not old.owner or not owners.isdisjoint(name.owner for name in old_names.occurrences(new.text)):
@@ -109,9 +109,9 @@ def uses_of_member(old_names: NameIndex, names: NameIndex, old: Name, new: Name)
     remaining = (name for name in names.occurrences(old.text) if name.role is Role.MEMBER and name.owner == old.owner)
     if any(not name.receiver for name in remaining):  # it still has a definition
         return
-    is_unique_member = old_names.owners_of(old.text) <= owners
+    is_unique = old_names.owners_of(old.text) <= owners
     for name in names.occurrences(old.text):
-        if _means_member(names, name, new, owners, is_unique_member=is_unique_member):
+        if _means_member(names, name, new, owners, is_unique=is_unique):
             yield name
 
 
@@ -125,7 +125,7 @@ def _derived_classes(names: NameIndex, owner: str) -> set[str]:
     return classes
 
 
-def _derived_class(names: NameIndex, name: Name) -> str:
+def _derived_class(names: NameIndex, name: Occurrence) -> str:
     """The class whose head names another one; empty if it does not derive from it."""
     classes = dict(names.rules.owners)
     inner = list(takewhile(lambda node: node.type not in classes, name.ancestors))
@@ -136,10 +136,12 @@ def _derived_class(names: NameIndex, name: Name) -> str:
     return names.class_around(name.ancestors)
 
 
-def _means_member(names: NameIndex, name: Name, new: Name, owners: Collection[str], *, is_unique_member: bool) -> bool:
+def _means_member(
+    names: NameIndex, name: Occurrence, new: Occurrence, owners: Collection[str], *, is_unique: bool
+) -> bool:
     """Whether `name` means the member now called `new`.
 
-    `is_unique_member`: only `owners` have a member of that name.
+    `is_unique`: only `owners` have a member of that name.
     """
     match name.role:
         case Role.MEMBER | Role.FIELD if name.owner:
@@ -149,25 +151,23 @@ def _means_member(names: NameIndex, name: Name, new: Name, owners: Collection[st
                 return not _is_shadowed(names, name, new)
             if _has_declared_type(names, name, owners):
                 return True
-            return is_unique_member and any(
-                _is_instance(names, name, name.receiver, owner, name.text) for owner in owners
-            )
+            return is_unique and any(_is_instance(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
             return name.receiver in owners or _component_takes(names, name, owners)
-        case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
+        case Role.USE if new.binder is not None and resolves_to_scope(names, name, new.binder.id):
             return True
         case Role.USE:
             is_case = names.field_path(name.node, name.ancestors[0]) in names.rules.cases
-            return is_unique_member and is_case and not names.binding_scope_id(name)
+            return is_unique and is_case and not names.binding_scope_id(name)
     return False
 
 
-def _is_shadowed(names: NameIndex, use: Name, member: Name) -> bool:
+def _is_shadowed(names: NameIndex, use: Occurrence, member: Occurrence) -> bool:
     """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
     return names.scope_id_of(use.receiver, use) not in (0, *member.scopes)
 
 
-def _component_takes(names: NameIndex, attribute: Name, owners: Collection[str]) -> bool:
+def _component_takes(names: NameIndex, attribute: Occurrence, owners: Collection[str]) -> bool:
     """Whether a component's one parameter says that it is one of the `owners`."""
     if attribute.ancestors[0].type not in _ATTRIBUTES:
         return False
@@ -176,7 +176,7 @@ def _component_takes(names: NameIndex, attribute: Name, owners: Collection[str])
     return bool(definitions) and all(re.search(types, defining_line(names, name)) for name in definitions)
 
 
-def _has_declared_type(names: NameIndex, use: Name, owners: Collection[str]) -> bool:
+def _has_declared_type(names: NameIndex, use: Occurrence, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
     word = re.escape(use.receiver)
     any_owner = "|".join(map(re.escape, owners))
@@ -188,7 +188,7 @@ def _has_declared_type(names: NameIndex, use: Name, owners: Collection[str]) -> 
     )
 
 
-def parameter_declaration(names: NameIndex, parameter: Name) -> Node:
+def parameter_declaration(names: NameIndex, parameter: Occurrence) -> Node:
     """A whole parameter, with its type."""
     lists = names.view.table.argument_lists
     nodes = [parameter.node, *parameter.ancestors]

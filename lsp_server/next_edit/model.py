@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from inference.messages import Hunk, NextEditRequest, ScoredEdit, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.next_edit.alike_edits import alike_line_edits
-from lsp_server.next_edit.cross_file import Situation
+from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.rewrite_filter import WHY, filtered_edits
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _MAX_EDITS = 6
 
 
-async def propose_model_edits(session: "Session", situation: Situation) -> Sequence[NextEdit]:
+async def propose_model_edits(session: "Session", situation: NextEditInput) -> Sequence[NextEdit]:
     """Returns a model's edits for a document, best first: those of the edit model, if the user has one."""
     uri = situation.snapshot.uri
     fill_model = session.worker.client
@@ -73,7 +73,7 @@ def _can_judge(session: "Session", uri: str) -> bool:
 
 
 async def request_edits(
-    client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
+    client: WorkerClient, situation: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
     """Returns the edits worth offering: those of an edit model's rewrite, nearest to the cursor first; from a fill
     model the proposals that it expects, best first. Raises WorkerError.
@@ -90,7 +90,7 @@ async def request_edits(
 
 
 def _request(
-    situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
+    situation: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
 ) -> NextEditRequest:
     """The text and its changes; for an edit model also those of other documents, for a fill model the proposals."""
     snapshot = situation.snapshot

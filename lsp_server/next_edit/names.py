@@ -76,7 +76,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Name:
+class Occurrence:
     """One occurrence.
 
     `ancestors` are the nodes around it, innermost first, and `scopes` the ids of those whose names it sees. `binder` is
@@ -106,7 +106,7 @@ class NameIndex:
         self.rules = rules
         self.too_frequent = set[str]()
         """The names that occurred too often to be followed."""
-        self._cached: dict[str, tuple[Name, ...]] = {}
+        self._cached: dict[str, tuple[Occurrence, ...]] = {}
         self._owners = dict(rules.owners)
         self._fields = dict(rules.fields)
         self._joints = dict(rules.shorthand)
@@ -124,7 +124,7 @@ class NameIndex:
         view = SyntaxView.from_source(source)
         return None if view is None or not view.table.functions else cls(view, view.table.binding or _NO_RULES)
 
-    def occurrences(self, word: str) -> tuple[Name, ...]:
+    def occurrences(self, word: str) -> tuple[Occurrence, ...]:
         """Returns the occurrences of a name in code and annotations, in order; none if there are too many."""
         if word not in self._cached:
             matches = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
@@ -136,7 +136,7 @@ class NameIndex:
             self._cached[word] = self._without_nonlocal_definitions([name for name in names if name is not None])
         return self._cached[word]
 
-    def at_offset(self, offset: int) -> Name | None:
+    def at_offset(self, offset: int) -> Occurrence | None:
         """Returns the name that starts at `offset`; None if that is no name, or a name without a meaning of its own."""
         view = self.view
         node = view.leaf_at(offset)
@@ -146,11 +146,11 @@ class NameIndex:
         is_name = node.type in self.rules.names or (self.rules.quoted and is_quoted_name(view, node, ancestors))
         return self._classify(node, ancestors) if ancestors and is_name else None
 
-    def binding_scope_id(self, name: Name) -> int:
+    def binding_scope_id(self, name: Occurrence) -> int:
         """The id of the scope that binds a plain name; 0 if the file does not define it."""
         return self.scope_id_of(name.text, name) if name.binder is None else name.binder.id
 
-    def scope_id_of(self, word: str, near: Name) -> int:
+    def scope_id_of(self, word: str, near: Occurrence) -> int:
         """Returns the id of the nearest scope around a name that binds a word; 0 if none does."""
         binding = self.binding_scope_ids(word)
         return next((scope for scope in near.scopes if scope in binding), 0)
@@ -158,7 +158,7 @@ class NameIndex:
     def binding_scope_ids(self, word: str) -> set[int]:
         return {name.binder.id for name in self.occurrences(word) if name.binder is not None}
 
-    def definitions(self, word: str, near: Name) -> list[Name]:
+    def definitions(self, word: str, near: Occurrence) -> list[Occurrence]:
         """The definitions of a name in the scopes whose names are visible at another one."""
         return [name for name in self.occurrences(word) if name.binder is not None and name.binder.id in near.scopes]
 
@@ -166,7 +166,7 @@ class NameIndex:
         """The classes that define a member of that name."""
         return {name.owner for name in self.occurrences(word) if name.role is Role.MEMBER}
 
-    def resolves_at(self, name: Name, offset: int) -> bool:
+    def resolves_at(self, name: Occurrence, offset: int) -> bool:
         """Whether a name used elsewhere has a meaning at `offset`, too, as far as the file defines it."""
         ancestors = self.view.ancestors(self.view.leaf_at(offset))
         if name.role is not Role.USE:
@@ -182,12 +182,12 @@ class NameIndex:
         index = next((index for index, node in enumerate(parent.children) if node.id == child.id), 0)
         return f"{parent.type}.{parent.field_name_for_child(index) or ''}"
 
-    def own_class(self, name: Name, receiver: str) -> str:
+    def own_class(self, name: Occurrence, receiver: str) -> str:
         """Returns the class around a name if `receiver` there is an instance of it; otherwise ""."""
         is_own = receiver in self.rules.selves or receiver in self._receivers(name.ancestors)
         return self.class_around(name.ancestors) if is_own else ""
 
-    def _classify(self, node: Node, ancestors: Sequence[Node]) -> Name | None:
+    def _classify(self, node: Node, ancestors: Sequence[Node]) -> Occurrence | None:
         rules = self.rules
         view = self.view
         path = self.field_path(node, ancestors[0])
@@ -227,7 +227,7 @@ class NameIndex:
         ):
             return None
         scopes = tuple(self._visible_scope_ids(node, ancestors))
-        return Name(
+        return Occurrence(
             view.start(node),
             view.end(node),
             view.code(node),
@@ -241,7 +241,7 @@ class NameIndex:
             joint,
         )
 
-    def _without_nonlocal_definitions(self, names: Sequence[Name]) -> tuple[Name, ...]:
+    def _without_nonlocal_definitions(self, names: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
         """The names, without the definition role for those that a scope declares to be an outer scope's."""
         outward = {name.scopes[0] for name in names if name.ancestors[0].type in self.rules.outward and name.scopes}
         return tuple(

@@ -10,12 +10,12 @@ from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.members import (
     defining_line,
     function_of_parameter,
-    is_bound_in,
     is_call_of,
     parameter_declaration,
+    resolves_to_scope,
     uses_of_member,
 )
-from lsp_server.next_edit.names import Name, NameIndex, Role
+from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
 
@@ -42,7 +42,7 @@ def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
             yield from _rename_edits(diff, uses, old, new)
 
 
-def _became_collection(diff: SourceDiff, old: Name, new: Name) -> bool:
+def _became_collection(diff: SourceDiff, old: Occurrence, new: Occurrence) -> bool:
     """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
     if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new_names.view.table.functions:
         return False
@@ -51,7 +51,7 @@ def _became_collection(diff: SourceDiff, old: Name, new: Name) -> bool:
     return old_code != new_code and bool(_COLLECTION.search(new_code)) and not _COLLECTION.search(old_code)
 
 
-def _declaration_without_name(names: NameIndex, name: Name) -> str:
+def _declaration_without_name(names: NameIndex, name: Occurrence) -> str:
     """The declaration of a parameter, or the line of a field, without the name."""
     text = names.view.text
     line = text[line_start(text, name.start) : line_end(text, name.end)]
@@ -81,7 +81,7 @@ def _is_unbound(names: NameIndex, word: str) -> bool:
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.occurrences(word))
 
 
-def _rename_edits(diff: SourceDiff, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
+def _rename_edits(diff: SourceDiff, uses: Iterable[Occurrence], old: Occurrence, new: Occurrence) -> Iterator[NextEdit]:
     why = f"rename {old.text} to {new.text}"
     for use in uses:
         if not diff.text_diff.is_new(use.start, use.end):
@@ -89,14 +89,14 @@ def _rename_edits(diff: SourceDiff, uses: Iterable[Name], old: Name, new: Name) 
             yield NextEdit(use.start, use.end, use.joint.join(texts) if use.joint else new.text, why)
 
 
-def _uses_of_binding(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
+def _uses_of_binding(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The uses that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
     names, scope = diff.new_names, new.binder
     if scope is None or _had_meaning(diff.old_names, old, new.text):
         return
     inside = [name for name in names.occurrences(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
-    own = [name for name in plain if is_bound_in(names, name, scope.id)]
+    own = [name for name in plain if resolves_to_scope(names, name, scope.id)]
     redeclared = names.rules.redeclared
     declared = (new, *(name for name in own if name.binder == scope))
     heads = [name.ancestors[0] for name in declared if name.ancestors[0].type in redeclared]
@@ -119,7 +119,7 @@ def _parameter_types(names: NameIndex, head: Node) -> tuple[str, ...]:
     return tuple("".join(type_.split()) for type_ in types) if all(types) else tuple("?" for _ in codes)
 
 
-def _had_meaning(names: NameIndex, old: Name, word: str) -> bool:
+def _had_meaning(names: NameIndex, old: Occurrence, word: str) -> bool:
     """Whether the new name already had a meaning where the old one was bound, so that this is no rename."""
     scope = old.binder
     if scope is None:
@@ -130,13 +130,13 @@ def _had_meaning(names: NameIndex, old: Name, word: str) -> bool:
     return any(binding.isdisjoint(takewhile(lambda inner: inner != scope.id, name.scopes)) for name in reaching)
 
 
-def _is_hidden(names: NameIndex, name: Name, new: Name, scope: int) -> bool:
+def _is_hidden(names: NameIndex, name: Occurrence, new: Occurrence, scope: int) -> bool:
     """Whether the new name already means something else where `name` is."""
     binding = names.binding_scope_ids(new.text)
     return any(inner in binding for inner in takewhile(lambda inner: inner != scope, name.scopes))
 
 
-def _until_rebound(names: NameIndex, own: list[Name], new: Name) -> Iterator[Name]:
+def _until_rebound(names: NameIndex, own: list[Occurrence], new: Occurrence) -> Iterator[Occurrence]:
     """The names that the renamed definition reaches, if others also define the old name in its scope."""
     if own[0].start < new.start:
         return
@@ -156,11 +156,11 @@ def _until_rebound(names: NameIndex, own: list[Name], new: Name) -> Iterator[Nam
         yield name
 
 
-def _block(names: NameIndex, name: Name) -> Node | None:
+def _block(names: NameIndex, name: Occurrence) -> Node | None:
     return next((node for node in name.ancestors if node.type in names.view.table.blocks), None)
 
 
-def _keyword_arguments(diff: SourceDiff, old: Name, new: Name) -> Iterator[Name]:
+def _keyword_arguments(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The arguments that use a parameter's old name."""
     function = function_of_parameter(diff.new_names, new)
     if function is None:
@@ -186,7 +186,7 @@ def complete_half_typed_renames(diff: SourceDiff) -> Iterator[NextEdit]:
                 yield NextEdit(name.start, name.end, full, why)
 
 
-def _full_name(names: NameIndex, old: Name, partial: Name) -> str | None:
+def _full_name(names: NameIndex, old: Occurrence, partial: Occurrence) -> str | None:
     """The only existing name that begins with a partial one, which is none itself; None if that is not certain."""
     if len(partial.text) < _MIN_PARTIAL_CHARS or partial.joint or partial.text in names.rules.builtins:
         return None
@@ -209,7 +209,7 @@ def _full_name(names: NameIndex, old: Name, partial: Name) -> str | None:
     return full_names[0] if len(full_names) == 1 and not is_used else None
 
 
-def _is_unresolved(names: NameIndex, name: Name) -> bool:
+def _is_unresolved(names: NameIndex, name: Occurrence) -> bool:
     """Whether a name in the code means nothing that the file defines or imports."""
     if name.role is Role.FIELD:
         return bool(name.owner) and name.owner not in names.owners_of(name.text)

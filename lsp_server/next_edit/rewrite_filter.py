@@ -16,7 +16,7 @@ from itertools import accumulate, groupby, pairwise
 
 from inference.messages import ScoredEdit
 from inference.models.edit_prompts import LINE
-from lsp_server.next_edit.cross_file import Situation
+from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import NEAR_LINES, EditJudge, code_lines
 from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
@@ -37,7 +37,7 @@ _STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "
 _ASYNC = frozenset({"async", "await"})
 
 
-def filtered_edits(situation: Situation, rewrite: ScoredEdit) -> list[NextEdit]:
+def filtered_edits(situation: NextEditInput, rewrite: ScoredEdit) -> list[NextEdit]:
     """Returns the edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
     source: Source = situation.snapshot
     cursor = situation.cursor
@@ -114,7 +114,7 @@ def _joined(text: str, edits: Sequence[NextEdit]) -> NextEdit:
 class _RewriteFilter:
     """Filters a model's rewrite, given the document, the recent edits and the cursor."""
 
-    situation: Situation
+    situation: NextEditInput
     rewrite: ScoredEdit
 
     @property

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from threading import Event as Stop
 from typing import TYPE_CHECKING
 
-from lsp_server.documents.change import TextChange, TextRange, minimise
+from lsp_server.documents.change import TextChange, TextRange, trim_equal_ends
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.next_edit import model
-from lsp_server.next_edit.cross_file import ChangedDocument, Situation
+from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
 from lsp_server.next_edit.edit_history import EditHistory
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
 from lsp_server.next_edit.finder import next_edits
@@ -119,7 +119,7 @@ class NextEditService(Feature):
     def _follow_accepted(self, state: _State, changes: Sequence[TextChange], text: str) -> None:
         """An accepted edit that is undone is rejected, and the others wait for the next change."""
         accepted = state.accepted
-        for change in map(minimise, changes):
+        for change in map(trim_equal_ends, changes):
             accepted = [(moved, edit) for range_, edit in accepted if (moved := range_.after(change)) is not None]
         undone = [(range_, edit) for range_, edit in accepted if range_.slice(text) == edit.removed]
         state.accepted = [pair for pair in accepted if pair not in undone]
@@ -174,7 +174,7 @@ class NextEditService(Feature):
             if by_rules and not edits:
                 return []
             if not edits and (state.last_change is not None or other_documents) and not stop.is_set():
-                situation = Situation(snapshot, old_texts, cursor, other_documents)
+                situation = NextEditInput(snapshot, old_texts, cursor, other_documents)
                 request = asyncio.ensure_future(model.propose_model_edits(self._session, situation))
                 state.requests.add(request)
                 request.add_done_callback(state.requests.discard)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from tree_sitter import Node
 
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
-from lsp_server.next_edit.members import is_call_of, is_unique, parameter_declaration
-from lsp_server.next_edit.names import Name, NameIndex, Role
+from lsp_server.next_edit.members import is_call_of, is_unique_function, parameter_declaration
+from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.view import SyntaxView
 
@@ -30,7 +30,7 @@ _CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
 class _Call:
     """A call of a function: the name in it, its node, and its arguments."""
 
-    name: Name
+    name: Occurrence
     node: Node
     arguments: tuple[Node, ...]
 
@@ -41,7 +41,7 @@ class _Function:
 
     old: Node
     node: Node
-    name: Name
+    name: Occurrence
 
 
 def signature_edits(diff: SourceDiff) -> Iterator[NextEdit]:
@@ -76,7 +76,7 @@ def _function_over(names: NameIndex, offset: int) -> Node | None:
     return None
 
 
-def _name_of(names: NameIndex, function: Node) -> Name | None:
+def _name_of(names: NameIndex, function: Node) -> Occurrence | None:
     node = function.child_by_field_name("name")
     if node is None and function.parent is not None:
         node = function.parent.child_by_field_name("name")
@@ -92,11 +92,11 @@ def _is_decorated(names: NameIndex, function: Node) -> bool:
     return not re.fullmatch(r"\s*@(?:staticmethod|classmethod)\s*", decorators)
 
 
-def _parameters(names: NameIndex, function: Node) -> list[Name] | None:
+def _parameters(names: NameIndex, function: Node) -> list[Occurrence] | None:
     """The parameters in order, without the object itself; None if one represents several."""
     view = names.view
     list_node = function.child_by_field_name("parameters")
-    parameters: list[Name] = []
+    parameters: list[Occurrence] = []
     for child in () if list_node is None else list_node.named_children:
         if child.type in view.table.comments or child.type == "self_parameter":
             continue
@@ -162,7 +162,7 @@ def _with_arguments(view: SyntaxView, call: _Call, text: str, why: str) -> Itera
         yield trimmed_edit(start, view.text[start:end], text, why)
 
 
-def _has_variable(names: NameIndex, call: _Call, parameter: Name) -> bool:
+def _has_variable(names: NameIndex, call: _Call, parameter: Occurrence) -> bool:
     """Whether a variable that must be passed for a new parameter, of its name and type, is visible at a call."""
     declared = names.view.code(parameter_declaration(names, parameter))
     is_optional = re.search(r"[=?]", declared)
@@ -171,7 +171,7 @@ def _has_variable(names: NameIndex, call: _Call, parameter: Name) -> bool:
     return not is_optional and bool(variables) and types <= {declared, parameter.text}
 
 
-def _is_variable(names: NameIndex, name: Name, call: _Call) -> bool:
+def _is_variable(names: NameIndex, name: Occurrence, call: _Call) -> bool:
     """Whether a definition above a call is that of a variable."""
     is_type = name.ancestors[0].type in names.view.table.functions | names.view.table.classes
     return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
@@ -183,11 +183,11 @@ def _keyword_of(names: NameIndex, argument: Node) -> str:
     return name.text if name is not None and name.role is Role.KEYWORD and name.ancestors[0] == argument else ""
 
 
-def _calls(diff: SourceDiff, name: Name, *, also_new: bool = False) -> Iterator[_Call]:
+def _calls(diff: SourceDiff, name: Occurrence, *, also_new: bool = False) -> Iterator[_Call]:
     """The calls that certainly mean this function; without `also_new` only those that have not changed."""
     names = diff.new_names
     word = name.owner if name.text == "__init__" else name.text
-    if not is_unique(names, name):
+    if not is_unique_function(names, name):
         return
     for occurrence in names.occurrences(word):
         call = _call_of(names, occurrence)
@@ -200,7 +200,7 @@ def _calls(diff: SourceDiff, name: Name, *, also_new: bool = False) -> Iterator[
             yield call
 
 
-def _call_of(names: NameIndex, name: Name) -> _Call | None:
+def _call_of(names: NameIndex, name: Occurrence) -> _Call | None:
     for kind, callee_field, arguments_field in names.rules.calls:
         node = next((node for node in name.ancestors[:2] if node.type == kind), None)
         callee = None if node is None else node.child_by_field_name(callee_field)
@@ -229,7 +229,7 @@ def _async_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
             yield edit
 
 
-def _make_async(diff: SourceDiff, name: Name, callers: set[int] | None) -> Iterator[NextEdit]:
+def _make_async(diff: SourceDiff, name: Occurrence, callers: set[int] | None) -> Iterator[NextEdit]:
     """The calls of a function that is async now get an `await`, and their functions become async, all the way up.
 
     `callers` are the ids of those functions so far; None: only functions that are async already get an `await`.
@@ -257,7 +257,7 @@ def _make_async(diff: SourceDiff, name: Name, callers: set[int] | None) -> Itera
             yield edit
 
 
-def _async_head(names: NameIndex, function: Node, name: Name) -> Iterator[NextEdit]:
+def _async_head(names: NameIndex, function: Node, name: Occurrence) -> Iterator[NextEdit]:
     """The edits that make a function async; none if that would change what it is."""
     view, result_type = names.view, names.rules.async_result
     code = view.code(function)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lsp_server.documents.change import minimal_change
-from lsp_server.next_edit.names import Name, NameIndex
+from lsp_server.next_edit.names import NameIndex, Occurrence
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.parsing import Source, edit_tree, parse
 
@@ -28,7 +28,7 @@ class SourceDiff:
         old = NameIndex.from_source(Source(old_text, source.language_id, old_tree, source.uri))
         return None if old is None else cls(TextDiff(old_text, source.text), old, names)
 
-    def renamed_pairs(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
+    def renamed_pairs(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Occurrence, Occurrence]]:
         """Yields the names that became others of the same role, at changed words and at `offsets` of both texts."""
         for old_offset, offset in (*self.text_diff.substituted, *offsets):
             old = self.old_names.at_offset(old_offset)

@@ -15,7 +15,7 @@ from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.diagnosis.models import claim_first_advice, other_programs_advice, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import file_name, names_of, possible_paths, unresolved_path
+from lsp_server.documents.uris import file_name, paths_via_links, possible_paths, unresolved_path
 from lsp_server.features import Feature, FeatureRegistry
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
@@ -24,7 +24,7 @@ from lsp_server.settings.blocking_io import BlockingIo
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import edit_model_options, partner_options, worker_options
-from lsp_server.syntax.lines import plain_line_ends
+from lsp_server.syntax.lines import normalise_line_ends
 from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError
 
@@ -133,7 +133,7 @@ class Session:
 
     def editor_line_ends(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
-        return plain_line_ends(text) if self.client_capabilities.is_neovim else text
+        return normalise_line_ends(text) if self.client_capabilities.is_neovim else text
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
@@ -285,7 +285,7 @@ def _refresh_names(
     paths: tuple[Path, ...], other_paths: tuple[Path, ...], configuration: Configuration
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
-    names = [names_of(path) for path in paths if configuration.may_look_at(path)]
+    names = [paths_via_links(path) for path in paths if configuration.may_look_at(path)]
     has_changed = configuration.refresh([*other_paths, *(name for several in names for name in several)])
     names = [configuration.with_hard_links(several) for several in names]
     return has_changed, tuple(name.as_posix() for _, *other_paths in names for name in other_paths)

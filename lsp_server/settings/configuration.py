@@ -17,9 +17,9 @@ from threading import Lock
 from typing import Any
 
 from lsp_server.documents.reading import UnreadableError, read_text
-from lsp_server.documents.uris import comparable_path, names_of
+from lsp_server.documents.uris import comparable_path, paths_via_links
 from lsp_server.settings.layers import Layer, Origin, environment_layers, merge_layers
-from lsp_server.settings.privacy import is_secret, matches, secret_reason
+from lsp_server.settings.privacy import is_secret, matches_globs, secret_reason
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_id_of_path, resolve_language_id
 
@@ -78,7 +78,7 @@ class WorkspaceFolder:
 
     @classmethod
     def from_uri(cls, uri: str, root: PurePath) -> "WorkspaceFolder":
-        return cls(uri, root, names_of(root)[-1] if isinstance(root, Path) else root)
+        return cls(uri, root, paths_via_links(root)[-1] if isinstance(root, Path) else root)
 
 
 class Configuration:
@@ -86,7 +86,7 @@ class Configuration:
     read when this is made.
 
     `options` are the editor's start options, `folders` the URIs of its workspace folders. Outside of any editor,
-    `names` are the `names_of` a file or folder, and the workspace is the one that an editor would likely open for it.
+    `names` are the `paths_via_links` of a file or folder; the workspace is the one an editor would likely open for it.
     A client that is not certainly the user has `guest_folders`: nothing outside of them is looked at for it.
     """
 
@@ -227,7 +227,7 @@ class Configuration:
                     reason = f"{reason} (secretGlobs)" if rule == "secretGlobs" else f"by {rule}, {reason}"
                 elif off:
                     reason = f"fills are switched off for {min(off)} (disabledLanguages)"
-                elif matches(name, settings.disabled_globs):
+                elif matches_globs(name, settings.disabled_globs):
                     reason = "fills are switched off for this file (disabledGlobs)"
                 else:
                     continue
@@ -236,7 +236,7 @@ class Configuration:
 
     def unreadable_reason(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
-        names = names_of(path)
+        names = paths_via_links(path)
         if not all(map(self.may_look_at, (path, names[-1]))):
             return "it is outside of the folders in which the server may read"
         self.refresh(names)
@@ -244,7 +244,7 @@ class Configuration:
         return self.disabled_reason([name.as_posix() for name in names], language, self.at_path(path))
 
     def with_hard_links(self, names: tuple[Path, ...]) -> tuple[Path, ...]:
-        """The `names_of` a file, and the name of the secret met before that is the same file, if there is one. In a
+        """The `paths_via_links` of a file, and the name of the secret met before that is the same file, if any. In a
         thread, after `refresh`. Other files are not compared: package managers link thousands.
         """
         real = names[-1]

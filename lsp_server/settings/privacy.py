@@ -27,7 +27,7 @@ from posixpath import normpath
 from typing import Any
 
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.lines import is_unseen
+from lsp_server.syntax.lines import is_invisible
 
 _PATTERNS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("secret_files.toml").read_text("utf-8"))
 _FOLDERS, _TOOLS, _PATHS = _PATTERNS["folders"], _PATTERNS["tools"], _PATTERNS["paths"]
@@ -101,7 +101,7 @@ def originals_of(path: str) -> tuple[str, ...]:
 
 def _spellings_of(path: str) -> tuple[str, ...]:
     """`path` as given, and as file systems and tools read it, which trim its parts or split them at some signs."""
-    visible = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
+    visible = "".join(sign for sign in path if sign == "\0" or not is_invisible(sign))
     plain = unicodedata.normalize("NFKC", visible).replace("\\", "/")
     parts = (_SEPARATOR.sub("/", spelling) for spelling in (plain, *_before_versions(plain)))
     return path, *(_tidied(spelling) for spelling in (plain, _STREAM.sub("", plain), *parts))
@@ -178,14 +178,14 @@ def is_secret(path: str, settings: Settings) -> bool:
 def secret_reason(path: str, settings: Settings) -> str | None:
     """The rule or the setting by which a file must not be read; None if it may be."""
     rule = secret_rule(path)
-    if rule is not None and not matches(path, settings.allowed_secret_globs):
+    if rule is not None and not matches_globs(path, settings.allowed_secret_globs):
         return f"the built-in rule for {rule}"
     globs = settings.secret_globs
-    is_named = bool(globs) and any(matches(name, globs) for name in originals_of(path))
+    is_named = bool(globs) and any(matches_globs(name, globs) for name in originals_of(path))
     return "secretGlobs" if is_named else None
 
 
-def matches(path: str, globs: tuple[str, ...]) -> bool:
+def matches_globs(path: str, globs: tuple[str, ...]) -> bool:
     """Whether one of a user's patterns is of a file at `path` (with slashes)."""
     whole = "/" + path.lower().strip("/")
     return _pattern(globs).match(whole) is not None

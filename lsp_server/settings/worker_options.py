@@ -39,7 +39,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
     reads the folders of pulled models.
     """
     next_edit = settings.next_edit
-    if next_edit.model == OFF or (next_edit.model == AUTO and not model_store.edit_models(next_edit.kind)):
+    if next_edit.model == OFF or (next_edit.model == AUTO and not model_store.pulled_edit_models(next_edit.kind)):
         return None
     is_here = not address.is_url(next_edit.model)
     return WorkerOptions(
@@ -48,7 +48,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
         dtype=settings.dtype if is_here else None,
         idle_s=settings.idle_seconds,
         plain_http=next_edit.plain_http and not is_here,
-        edits=edit_prompts.kind_of(next_edit.kind, next_edit.model) or next_edit.kind,
+        edits=edit_prompts.guess_kind(next_edit.kind, next_edit.model) or next_edit.kind,
     )
 
 
@@ -107,7 +107,7 @@ def _resolved(model: str) -> str:
     """
     if entry := catalogue.find_entry(model):
         return entry.name
-    names_no_folder = catalogue.names_no_folder(model)
+    names_no_folder = catalogue.is_name_or_hub_id(model)
     is_ollamas = bool(_OLLAMAS.fullmatch(model))
     may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
     if (is_ollamas or may_be_anothers) and (file := discovery.find_foreign_model_file(model)):

@@ -27,7 +27,7 @@ from lsp_server.fill.pipeline import fill
 from lsp_server.holes.segments import pinned_pieces
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import partner_options, worker_options
-from lsp_server.usage.statistics import Ledger, ShadowPair, counted_language, today
+from lsp_server.usage.statistics import ShadowPair, StatisticsWriter, counted_language, today
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Sample:
 
 
 class ShadowSampler(Feature):
-    def __init__(self, session: "Session", ledger: Ledger) -> None:
+    def __init__(self, session: "Session", ledger: StatisticsWriter) -> None:
         self._session = session
         self._ledger = ledger
         self._samples: dict[asyncio.Task[None], _Sample] = {}

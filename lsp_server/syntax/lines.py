@@ -54,7 +54,7 @@ def eol_at(text: str, offset: int) -> str:
     return text[start - 1] if start else "\n"
 
 
-def plain_line_ends(text: str) -> str:
+def normalise_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -140,6 +140,6 @@ def word_before(text: str, offset: int, extra: str = "") -> str:
     return text[start:offset]
 
 
-def is_unseen(character: str) -> bool:
+def is_invisible(character: str) -> bool:
     """Whether a character is invisible, or no character that every font shows the same. A plain space is seen."""
     return unicodedata.category(character) in _UNSEEN_CATEGORIES or bool(_UNSEEN.match(character))

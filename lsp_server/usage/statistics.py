@@ -79,7 +79,7 @@ def today() -> str:
     return datetime.now().astimezone().date().isoformat()
 
 
-def write(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[ShadowPair]) -> None:
+def add_counts(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[ShadowPair]) -> None:
     """Adds to the counters, and keeps the pairs. All or nothing. Raises OSError or sqlite3.Error, which say why."""
     _create_private_file(file)
     with _connect(file) as connection, connection:
@@ -95,7 +95,7 @@ def write(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[Shadow
             connection.execute(f"DELETE FROM {table} WHERE day < {oldest}")  # noqa: S608 - two names of our own
 
 
-def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
+def query_rows(file: Path, query: str, days: int) -> list[dict[str, Any]]:
     """The rows of a query of the last days, which its parameter names. Raises OSError or sqlite3.Error."""
     if not file.exists():
         return []
@@ -106,7 +106,7 @@ def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def forget(file: Path) -> list[Path]:
+def delete_files(file: Path) -> list[Path]:
     """Deletes the file, and those of earlier versions in the same folder. Returns what it deleted. Raises OSError."""
     files = [
         file_to_delete for name in (file.name, "usage.") for file_to_delete in sorted(file.parent.glob(f"{name}*"))
@@ -159,7 +159,7 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
 """A valid language id; any other counts as `other`, because a client may send anything."""
 
 
-class Ledger(Feature):
+class StatisticsWriter(Feature):
     """Used on one event loop. Calls `warn` with the reason if the file cannot be written, and tries again later."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -197,7 +197,7 @@ class Ledger(Feature):
             counts, pairs = self._counts, self._pairs
             self._counts, self._pairs = Counter(), []
             try:
-                await in_thread(partial(write, usage_file(), counts, pairs))
+                await in_thread(partial(add_counts, usage_file(), counts, pairs))
             except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
                 self._counts.update(counts)
                 self._pairs = [*pairs, *self._pairs][-_MAX_PAIRS:]
@@ -211,7 +211,7 @@ class Ledger(Feature):
 class StatisticsFeature(Feature):
     """Counts each answer once, however often it is shown, by its last outcome."""
 
-    def __init__(self, session: "Session", ledger: Ledger) -> None:
+    def __init__(self, session: "Session", ledger: StatisticsWriter) -> None:
         self._session = session
         self._ledger = ledger
         self._answers: dict[str, tuple[str, str]] = {}

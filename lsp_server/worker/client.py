@@ -39,7 +39,7 @@ from inference.messages import (
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, attach_or_start, attach_with_retries
 from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
-from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
+from lsp_server.worker.paths import WorkerPaths, find_worker_pid, is_suspended, paths_of
 
 HEARTBEAT_S = 2.0
 """Heartbeat interval while a request is pending."""
@@ -280,8 +280,8 @@ class WorkerClient:
             timeout_s = deadline.remaining_ms / 1000 if deadline else None
             done, _ = await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not done and deadline is not None:
-                pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
-                if is_stopped(pid):
+                pid = self.pid or await asyncio.to_thread(find_worker_pid, self.paths)
+                if is_suspended(pid):
                     raise WorkerUnresponsiveError(self.paths, pid)
                 if not self.has_model:
                     raise StillLoadingError(deadline.timeout_ms, self.reason)
@@ -303,7 +303,7 @@ class WorkerClient:
                 continue
             loading_limit = Deadline(LOADING_RESPONSE_S * 1000)
             while not await self.responds_within(RESPONSE_S):
-                if self.has_model or is_stopped(self.pid) or loading_limit.is_past:
+                if self.has_model or is_suspended(self.pid) or loading_limit.is_past:
                     raise WorkerUnresponsiveError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
             if step_s > self._hung_step_s:

@@ -37,7 +37,7 @@ from inference.messages import (
 from inference.remote.file_privacy import privacy_problem
 from lsp_server.settings.worker_options import canonical_model, options_problem
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
-from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
+from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, find_worker_pid, is_suspended
 
 HANDSHAKE_S = 15.0
 """A worker answers immediately, unless its machine is busy loading a model from a cold disk."""
@@ -152,10 +152,10 @@ async def attach_with_retries(
         try:
             return await attach_to_running(paths, name, limit_s)
         except NotListeningError:
-            pid = await asyncio.to_thread(pid_of, paths)
+            pid = await asyncio.to_thread(find_worker_pid, paths)
             if pid in (None, retired_pid):
                 raise
-        if is_stopped(pid) or asyncio.get_running_loop().time() >= deadline_s:
+        if is_suspended(pid) or asyncio.get_running_loop().time() >= deadline_s:
             raise WorkerUnresponsiveError(paths, pid)
         await asyncio.sleep(_POLL_S)
 
@@ -186,12 +186,12 @@ async def attach_or_start(
                     except NotListeningError:
                         pass
                     except WorkerUnresponsiveError as failure:  # one that hangs is replaced
-                        if is_stopped(failure.pid):
+                        if is_suspended(failure.pid):
                             raise
                     return await _start(paths, options, name)
                 await asyncio.sleep(_START_POLL_S)
     except TimeoutError:
-        if pid := pid_of(paths):
+        if pid := find_worker_pid(paths):
             raise WorkerUnresponsiveError(paths, pid) from None
         message = f"No worker answered within {START_S:g} s; its log is {paths.log}"
         raise WorkerError(ErrorCode.STOPPED, message) from None
@@ -213,7 +213,7 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
                 raise WorkerError(ErrorCode.STOPPED, str(error)) from error
         except (NotListeningError, WorkerUnresponsiveError):
             pass  # a new one may be silent while it loads torch from a cold disk
-        if is_stopped(process.pid):
+        if is_suspended(process.pid):
             raise WorkerUnresponsiveError(paths, process.pid)
         if status == _EXIT_TAKEN:
             return await attach_with_retries(paths, name)

@@ -3,7 +3,7 @@
 import traceback
 
 from inference.messages import ErrorCode
-from lsp_server.worker.paths import WorkerPaths, is_stopped, pid_of
+from lsp_server.worker.paths import WorkerPaths, find_worker_pid, is_suspended
 
 _LOGGED_CALLS = 30
 """The innermost frames; an endless recursion has a thousand."""
@@ -22,10 +22,10 @@ class WorkerUnresponsiveError(WorkerError):
 
     def __init__(self, paths: WorkerPaths, pid: int | None = None) -> None:
         self.paths = paths
-        self.pid = pid or pid_of(paths)
+        self.pid = pid or find_worker_pid(paths)
         who = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
         gone = "" if paths.socket.exists() else f": {paths.socket} is gone"
-        stopped = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_stopped(self.pid) else ""
+        stopped = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_suspended(self.pid) else ""
         how = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
         super().__init__(
             ErrorCode.STOPPED, f"{who} does not answer{gone}{stopped}; to end it: {how} (log: {paths.log})"

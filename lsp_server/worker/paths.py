@@ -127,14 +127,14 @@ def worker_processes() -> dict[Path, list[int]]:
     return {socket: [pid for _, pid in sorted(processes)] for socket, processes in started.items()}
 
 
-def pid_of(paths: WorkerPaths) -> int | None:
+def find_worker_pid(paths: WorkerPaths) -> int | None:
     """The oldest process started as the worker of `paths`, which may lead to another's; None if there is none."""
     processes = worker_processes()
     pids = processes.get(paths.socket) or processes.get(Path(os.path.realpath(paths.socket))) or []
     return pids[0] if pids else None
 
 
-def is_stopped(pid: int | None) -> bool:
+def is_suspended(pid: int | None) -> bool:
     """Whether the process exists but is stopped, as by SIGSTOP, Ctrl-Z or a debugger: it will not resume by itself."""
     try:
         return pid is not None and psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)

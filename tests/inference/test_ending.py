@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.ending import Ending, first_doubt, merge_typed_piece
+from inference.ending import Ending, first_unlikely_offset, merge_typed_piece
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -287,7 +287,7 @@ def test_a_text_ends_before_the_first_doubt(case: Case) -> None:
 
 def test_what_was_typed_is_no_doubt() -> None:
     pieces, probs = ("com", "pute", "(", "x"), (0.2, 0.9, 0.4, 0.1)
-    assert [first_doubt(pieces, probs, min_prob) for min_prob in (0.0, 0.2, 0.3)] == [None, 8, 0]
+    assert [first_unlikely_offset(pieces, probs, min_prob) for min_prob in (0.0, 0.2, 0.3)] == [None, 8, 0]
     assert merge_typed_piece("comp", pieces, probs) == (("comp", "ute", "(", "x"), (1.0, 0.9, 0.4, 0.1))
-    assert first_doubt(*merge_typed_piece("comp", pieces, probs), 0.5) == 7
-    assert first_doubt((), (), 0.5) is None
+    assert first_unlikely_offset(*merge_typed_piece("comp", pieces, probs), 0.5) == 7
+    assert first_unlikely_offset((), (), 0.5) is None

@@ -17,7 +17,7 @@ from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
 from inference.serving import startup
 from inference.serving.engine_thread import load_engine
-from inference.serving.log_and_errors import is_out_of_memory, load_problem
+from inference.serving.log_and_errors import describe_load_failure, is_out_of_memory
 from inference.worker import EXIT_REFUSED
 from tests.served.to_gguf import main as to_gguf
 from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
@@ -72,7 +72,7 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
 
     with pytest.raises(Exception) as caught:
         load_engine(arguments, cut)
-    said = load_problem(caught.value, arguments)
+    said = describe_load_failure(caught.value, arguments)
     assert str(weights) in said and re.search("not fully covered|shorter", said)
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_is_no_edit_model_is_told(tmp_path: Path, model: str, kind: 
         if model == AUTO:
             recommend.choose_auto_model("cpu", edits=True)
         load_engine(arguments, lambda _share, _what: None)
-    assert re.match(f"nextEdit.model: .*{said}", load_problem(caught.value, arguments))
+    assert re.match(f"nextEdit.model: .*{said}", describe_load_failure(caught.value, arguments))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits an address space")

@@ -16,9 +16,9 @@ from inference.deadline import Deadline
 from lsp_server.features import Feature
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.handlers.documents import did_change, notebook_did_change
-from lsp_server.handlers.inline_completion import accept
+from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.handlers.lifecycle import end_session
-from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
+from lsp_server.inline import CompletionListService, Cursor, InlineRequest, InlineService
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit.service import NextEditService
@@ -86,10 +86,10 @@ async def start() -> AsyncIterator[Start]:
 async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async with working(monkeypatch, "1", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, "x = \n")
-        ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, ListService)]
-        accept(session, URI, listed)
+        ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, CompletionListService)]
+        accept_suggestion(session, URI, listed)
         types_text(session, "1")
-        assert session.feature(ListService).suggestion(URI, listed) is None
+        assert session.feature(CompletionListService).suggestion(URI, listed) is None
         assert session.feature(InlineService).suggestion(URI, ghost) is not None
 
 
@@ -102,7 +102,7 @@ async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyP
         suggestion = await shown(session, session.feature(InlineService), uri)
         link.unlink()
         link.symlink_to(".env")
-        accept(session, uri, suggestion)
+        accept_suggestion(session, uri, suggestion)
         types_text(session, "1", uri=uri)
         await session.disabled_reason_now(uri)
         await asyncio.sleep(0)
@@ -252,7 +252,7 @@ def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
     heard = [type(each) for each in session.features.every(Feature)]
-    assert heard.index(Refiner) < heard.index(InlineService) < heard.index(ListService)
+    assert heard.index(Refiner) < heard.index(InlineService) < heard.index(CompletionListService)
 
 
 async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:

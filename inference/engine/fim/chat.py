@@ -63,7 +63,7 @@ def _whole_text(query: InfillQuery) -> str:
 
 
 @dataclass(frozen=True)
-class CodeBlock:
+class FillSpan:
     """The fill in an answer: `answer[start:end]`. `is_closed`: no more of it will come."""
 
     start: int
@@ -71,7 +71,7 @@ class CodeBlock:
     is_closed: bool
 
 
-def find_block(answer: str, *, ended: bool) -> CodeBlock:
+def find_block(answer: str, *, ended: bool) -> FillSpan:
     """Finds the code in a complete or partial answer; that is all of an answer that ended without a fence.
 
     A block ends at the fence of its own level: a fence with a language opens another inside, and one that is indented
@@ -90,21 +90,21 @@ def find_block(answer: str, *, ended: bool) -> CodeBlock:
     if closing is None or (not ended and closing.end() == len(answer)):
         tail = answer[opening.end() :]
         end = opening.end() + len(tail if ended else tail.rstrip("`~").rstrip(" \t").removesuffix("\n"))
-        return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
-    return CodeBlock(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
+        return FillSpan(opening.end(), _without_line_end(answer, opening.end(), end), is_closed=False)
+    return FillSpan(opening.end(), _without_line_end(answer, opening.end(), closing.start()), is_closed=True)
 
 
-def _unfenced(answer: str, first: int, *, ended: bool) -> CodeBlock:
+def _unfenced(answer: str, first: int, *, ended: bool) -> FillSpan:
     if not ended:
-        return CodeBlock(first, first, is_closed=False)
+        return FillSpan(first, first, is_closed=False)
     text = answer[first:].lstrip()
     start = answer.rfind("\n", first, len(answer) - len(text)) + 1 or first
     end = max(start, len(answer.rstrip()))
     text = text.rstrip()
     ticks = len(text) - len(text.lstrip("`"))
     if ticks and text.endswith("`" * ticks) and "`" not in (inside := text[ticks:-ticks]) and "\n" not in inside:
-        return CodeBlock(end - ticks - len(inside), end - ticks, is_closed=True)
-    return CodeBlock(start, end, is_closed=True)
+        return FillSpan(end - ticks - len(inside), end - ticks, is_closed=True)
+    return FillSpan(start, end, is_closed=True)
 
 
 def _closing_fence(opening: re.Match[str], marks: list[re.Match[str]]) -> re.Match[str] | None:

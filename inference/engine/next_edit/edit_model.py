@@ -16,7 +16,7 @@ from inference.engine.fim.decode import PromptLookup
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
-from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for
+from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_token
 from inference.models.family import FimPrefixHandle, common_start
 
 MAX_DRAFT_TOKENS = 16
@@ -68,7 +68,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
         self.output = ""
 
     def _run(self) -> Generator[_Event | None, None, None]:
-        prompt = prompt_for(self._kind, self._request)
+        prompt = edit_prompt_for(self._kind, self._request)
         edits = () if prompt is None else (yield from self._edits(prompt))
         yield NextEdits(self._request.id, edits)
         yield Done(self._request.id, Outcome.DEADLINE if self._is_late() else Outcome.COMPLETE, self._counters.stats())

@@ -4,7 +4,7 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import check, default_infill_config, packing_of
+from inference.models.diffusion_gemma.config import check, default_infill_config, read_mlx_packing
 from inference.models.family import ModelAdapter, ModelError, OnProgress
 
 __all__ = ["check", "default_infill_config", "load"]
@@ -12,7 +12,7 @@ __all__ = ["check", "default_infill_config", "load"]
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    if packing_of(checkpoint) is not None:
+    if read_mlx_packing(checkpoint) is not None:
         raise ModelError(
             f"{checkpoint.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
             "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"

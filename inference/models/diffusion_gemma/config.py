@@ -163,7 +163,7 @@ def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) 
             )
 
 
-def packing_of(checkpoint: Checkpoint) -> MlxPacking | None:
+def read_mlx_packing(checkpoint: Checkpoint) -> MlxPacking | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
     return _config(checkpoint.folder, checkpoint.config).quantization
 

@@ -207,14 +207,14 @@ def fastest_network(model: Any) -> DiffusionGemmaNetwork:
     plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
-    return verified(lambda: CudaGraphNetwork(model, CudaGraphCapturer()), plain)
+    return verify_network(lambda: CudaGraphNetwork(model, CudaGraphCapturer()), plain)
 
 
-def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork) -> DiffusionGemmaNetwork:
+def verify_network(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork) -> DiffusionGemmaNetwork:
     """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
     try:
         faster = make()
-        worst = difference(faster, plainer)
+        worst = pass_difference(faster, plainer)
     except Exception as error:  # a device may refuse, and another transformers release may differ
         log.warning("a faster pass cannot run here and is not used: %s", first_error_line(error))
         return plainer
@@ -226,7 +226,7 @@ def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaN
 
 
 @torch.inference_mode()
-def difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwork) -> float:
+def pass_difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwork) -> float:
     """How much two denoising passes differ on a few rows, relative to the limit: above 1 is too much."""
     ids = (torch.arange(_CHECK_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
     faster_prefix, plainer_prefix = _encoded(faster, ids), _encoded(plainer, ids)

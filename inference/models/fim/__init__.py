@@ -40,7 +40,7 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models.fim import adapter
     from inference.models.llama import precision, weights
 
-    tokenizer = tokenizer_files.tokenizer(checkpoint)
+    tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
     network, dtype_name = weights.load_network(checkpoint, target, precision.candidate_formats(target, dtype), progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

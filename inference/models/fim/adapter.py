@@ -64,7 +64,7 @@ class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
-        self.begin_ids = tuple(tokenizer_files.begin_ids(checkpoint, tokenizer))
+        self.begin_ids = tuple(tokenizer_files.bos_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._suffixes: SuffixKeeper | None = None
         if tokens and {tokens.suffix, tokens.middle} <= special.keys() and not tokens.is_suffix_first:

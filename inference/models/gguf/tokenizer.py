@@ -35,7 +35,7 @@ _SPACE = "\u2581"
 _BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
-def tokenizer_in(file: GgufFile) -> Tokenizer:
+def read_tokenizer(file: GgufFile) -> Tokenizer:
     """The tokenizer of a file. Its control tokens are special, as are all that fill the middle. Raises ModelError."""
     kind, split = (str(file.metadata.get(f"{_KEY}.{key}", ""))[:40] for key in ("model", "pre"))
     if kind != "llama" and (kind != "gpt2" or split not in _SPLITS):
@@ -67,7 +67,7 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     return tokenizer
 
 
-def byte_level(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]], split: str = "qwen2") -> Tokenizer:
+def byte_level_bpe(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]], split: str = "qwen2") -> Tokenizer:
     """Byte-level BPE, without a normaliser, so that no byte changes. Raises Exception if they do not fit."""
     patterns = _SPLITS[split]
     whole_words = patterns is _LLAMA3
@@ -90,7 +90,7 @@ def _bpe(file: GgufFile, vocabulary: Mapping[str, int], split: str) -> Tokenizer
     merges = [tuple(line.split(" ")) for line in file.strings(f"{_KEY}.merges")]
     if any(len(pair) != 2 for pair in merges):
         raise ModelError(f"{file.path}: its merges are no pairs of tokens; {AGAIN}")
-    return byte_level(vocabulary, merges, split)
+    return byte_level_bpe(vocabulary, merges, split)
 
 
 def _sentencepiece(

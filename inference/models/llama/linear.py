@@ -118,7 +118,7 @@ def dequant_buffer(device: torch.device) -> Tensor:
     """A scratch buffer to dequantise all int8 weights of a model in, in the dtype of the device's fast matmul."""
     if device.type != "cpu":
         return torch.empty(_FAR_WEIGHTS, dtype=torch.bfloat16, device=device)
-    return torch.empty(_NEAR_WEIGHTS, dtype=torch.bfloat16 if devices.has_fast_bfloat16() else torch.float32)
+    return torch.empty(_NEAR_WEIGHTS, dtype=torch.bfloat16 if devices.cpu_has_fast_bf16() else torch.float32)
 
 
 class Int8WeightOnlyLinear:

@@ -82,7 +82,7 @@ def formats_for_many_rows(device: torch.device, requested: str | None) -> list[s
     """
     if requested:
         return candidate_formats(device, requested)
-    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.has_fast_bfloat16() else ["float32", EIGHT_BIT, "bfloat16"]
+    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.cpu_has_fast_bf16() else ["float32", EIGHT_BIT, "bfloat16"]
     return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
 
 
@@ -108,7 +108,7 @@ class SuggestionTimes:
         place_s, line_s, key_s = (
             (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
         )
-        return cls(place_s, line_s, key_s, edit_prompts.rewrite_s(times.pass_ms, times.prompt_token_ms))
+        return cls(place_s, line_s, key_s, edit_prompts.usual_rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
 def times_key(model: str) -> str:

@@ -63,7 +63,7 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models.llama import precision, weights
     from inference.models.masked import adapter
 
-    tokenizer = tokenizer_files.tokenizer(checkpoint)
+    tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
     network, dtype_name = weights.load_network(
         checkpoint, target, precision.formats_for_many_rows(target, dtype), progress

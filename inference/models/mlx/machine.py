@@ -12,11 +12,11 @@ import psutil
 
 from inference import install_hints
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import packing_of
+from inference.models.diffusion_gemma.config import read_mlx_packing
 from inference.models.family import ModelError
 
 DEVICE = "mlx"
-INSTALL = f"install them: {install_hints.command_line(install_hints.install_command('mlx'))}"
+INSTALL = f"install them: {install_hints.format_command(install_hints.install_command('mlx'))}"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
 _DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
@@ -37,7 +37,7 @@ class MlxDeviceInfo:
 
     def dtype(self, checkpoint: Checkpoint, requested: str | None) -> str:
         """The requested dtype, or the usual one. Packed weights have one. Raises ModelError."""
-        packing = packing_of(checkpoint)
+        packing = read_mlx_packing(checkpoint)
         able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
         if requested is None or requested in able:
             return requested or able[0]
@@ -55,7 +55,7 @@ def is_apple_silicon() -> bool:
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
-def require_mlx() -> MlxDeviceInfo:
+def require_mlx_device() -> MlxDeviceInfo:
     """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")

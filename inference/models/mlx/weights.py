@@ -20,7 +20,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.config import packing_of, scales_name_of
+from inference.models.diffusion_gemma.config import read_mlx_packing, scales_name_of
 from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
@@ -43,7 +43,7 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
     try:
         model = Model(_config(checkpoint))
         stored = model.sanitize(_stored(checkpoint))
-        if packing := packing_of(checkpoint):
+        if packing := read_mlx_packing(checkpoint):
             nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, packing.mode))
         model.load_weights(_wanted(checkpoint, model, stored))
         model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
@@ -133,7 +133,7 @@ def load_adapter(
     _prepare(device)
     model = load_model(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
     network = MlxNetwork(model)
-    free_bytes = machine.require_mlx().free_bytes
+    free_bytes = machine.require_mlx_device().free_bytes
     cache_bytes = cache_budget(network, checkpoint.infill_config, free_bytes, on_cpu=not device.on_gpu)
     return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)
 
@@ -153,7 +153,7 @@ def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: s
 
 def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype; for already packed ones, their size in the files."""
-    if packing_of(checkpoint) is None:
+    if read_mlx_packing(checkpoint) is None:
         return weight_bytes(checkpoint, dtype)
     stored = checkpoint_files.stored_tensors(checkpoint.folder).items()
     used = [tensor for name, tensor in stored if not any(part in name for part in UNUSED)]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from inference.engine.fim import chat
-from inference.engine.fim.chat import CodeBlock
+from inference.engine.fim.chat import FillSpan
 from inference.engine.fim.query import MAX_SNIPPET_TOKENS, InfillQuery
 from inference.messages import BYTES_PER_TOKEN
 from inference.models import fim_tokens
@@ -101,7 +101,7 @@ DONE = StreamDelta("", end="stop")
 _WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
 
 
-class CompletionApi:
+class SuffixCompletionApi:
     """One way to ask for the fill of a hole: `/v1/completions` with a suffix, as the server knows the model's tokens.
 
     Code brings no `control_tokens` into a prompt. `rich`: also asks for probabilities.
@@ -139,13 +139,13 @@ class CompletionApi:
         probs = _probs([value for _, value in first.logprobs.token_logprob_pairs]) if first.logprobs else ()
         return StreamDelta(text, probs, _end(first.finish_reason))
 
-    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> CodeBlock:
+    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
         """The fill in an answer: all of it, up to a control token or the end of the only line."""
         stops = [index for token in self.control_tokens if (index := answer.find(token)) >= 0]
         if question.single_line and answer:
             line = answer.splitlines()[0]
             stops += [len(line)] if len(line) < len(answer) else []
-        return CodeBlock(0, min(stops, default=len(answer)), bool(stops))
+        return FillSpan(0, min(stops, default=len(answer)), bool(stops))
 
     def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
         """A fill without a repeat of the hole's surroundings."""
@@ -157,7 +157,7 @@ class CompletionApi:
         return params if question.seed is None else {**params, "seed": question.seed}
 
 
-class FimCompletionApi(CompletionApi):
+class FimTokensApi(SuffixCompletionApi):
     """`/v1/completions` with a family's tokens. `rich`: asks for visible special tokens, too."""
 
     def __init__(self, kind: str, model: str, *, rich: bool) -> None:
@@ -174,7 +174,7 @@ class FimCompletionApi(CompletionApi):
         return {"prompt": prompt, **self._common_params(question, stop if self._rich else stop[:4]), **extras}
 
 
-class LlamaInfillApi(CompletionApi):
+class LlamaInfillApi(SuffixCompletionApi):
     """llama.cpp's `/infill`. It truncates prefix and suffix itself, and accepts other files."""
 
     kind = "infill"
@@ -199,7 +199,7 @@ class LlamaInfillApi(CompletionApi):
         return StreamDelta(read.content, _probs(values), end if read.stop else "")
 
 
-class ChatApi(CompletionApi):
+class ChatApi(SuffixCompletionApi):
     """`/v1/chat/completions`. `rich`: asks for no thinking, too, if the model allows that."""
 
     kind = "chat"
@@ -213,23 +213,23 @@ class ChatApi(CompletionApi):
         extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
         return {"messages": [{"role": "user", "content": chat.user_message(question)}], **common, **extras}
 
-    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> CodeBlock:
+    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
         """For a single line, waits for nothing behind it."""
         block = chat.find_block(answer, ended=ended)
         is_whole = block.is_closed and ended
         if question.single_line:
             text = chat.partial_text(answer[block.start : block.end], question.prefix)
             is_whole = "\n" in text.lstrip("\n")
-        return CodeBlock(block.start, block.end, is_whole)
+        return FillSpan(block.start, block.end, is_whole)
 
     def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
         return chat.finished_text(text, question) if ended else chat.partial_text(text, question.prefix)
 
 
-def api_for_kind(kind: str, model: str, *, rich: bool) -> CompletionApi:
+def api_for_kind(kind: str, model: str, *, rich: bool) -> SuffixCompletionApi:
     """The way to ask of this `kind` (`inference.messages.PartnerKind`, but for `auto`)."""
-    apis = {api.kind: api for api in (LlamaInfillApi, CompletionApi, ChatApi)}
-    return apis[kind](model, rich=rich) if kind in apis else FimCompletionApi(kind, model, rich=rich)
+    apis = {api.kind: api for api in (LlamaInfillApi, SuffixCompletionApi, ChatApi)}
+    return apis[kind](model, rich=rich) if kind in apis else FimTokensApi(kind, model, rich=rich)
 
 
 def _line_end(question: InfillQuery) -> list[str]:

@@ -27,7 +27,7 @@ from inference.models.family import ModelError
 from inference.remote import server_backend
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.remote.partner import apis
-from inference.remote.partner.apis import DONE, CompletionApi, ServerSentEvents, StreamDelta, max_answer_chars
+from inference.remote.partner.apis import DONE, ServerSentEvents, StreamDelta, SuffixCompletionApi, max_answer_chars
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
 from inference.serving.scheduler import Job, JobEvent
 
@@ -69,7 +69,7 @@ class StreamedFill:
     """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
 
     def __init__(
-        self, client: ModelServerClient, interface: CompletionApi, question: InfillQuery, deadline: Deadline | None
+        self, client: ModelServerClient, api: SuffixCompletionApi, question: InfillQuery, deadline: Deadline | None
     ) -> None:
         self.question = question
         self.end = ""
@@ -77,7 +77,7 @@ class StreamedFill:
         self.first_ms = 0.0
         """The delay of the first text after the request; 0 before."""
         self._client = client
-        self._api = interface
+        self._api = api
         self._deadline = deadline
         self._received = ""
         self._deltas: list[StreamDelta] = []
@@ -457,7 +457,7 @@ class PartnerBackend(ServerBackend):
         kind = self._arguments.partner or "auto"
         if kind != "auto":
             return [kind]
-        named = [*filter(None, [fim_tokens.kind_of(model)])]
+        named = [*filter(None, [fim_tokens.guess_fim_kind(model)])]
         if is_llama:
             return ["infill", *named, "suffix", "chat"]
         with suppress(ServerError):  # Ollama puts a prompt into the model's own template: tokens in it do harm there
@@ -465,7 +465,7 @@ class PartnerBackend(ServerBackend):
                 return ["suffix", "chat"]
         return [*named, "suffix", "chat"]
 
-    async def _probe_apis(self, model: str, *, is_llama: bool) -> CompletionApi:
+    async def _probe_apis(self, model: str, *, is_llama: bool) -> SuffixCompletionApi:
         """Raises ModelError, which lists the answer to each attempt, and ServerError."""
         refused: list[str] = []
         kinds = await self._apis_to_try(model, is_llama=is_llama)

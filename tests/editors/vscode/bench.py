@@ -18,7 +18,7 @@ from typing import Any
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
-from inference.bench.editor import Ends, Presses, engine_ends
+from inference.bench.editor import Ends, Presses, engine_end_times
 from tests.editors.vscode.code_server import CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.window import Window
 
@@ -96,7 +96,7 @@ def measure(home: Path, keystrokes: int, model: str) -> tuple[Presses, Ends]:
         code_server.stop()
     messages = [Message(**json.loads(line)) for line in tap.read_text().splitlines()]
     found = (_stages(key, painted, messages) for key, painted in presses)
-    return [stages for stages in found if stages], engine_ends(code_server.runtime)
+    return [stages for stages in found if stages], engine_end_times(code_server.runtime)
 
 
 def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:

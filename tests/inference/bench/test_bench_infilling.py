@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench import BenchError, infilling_tasks
 from inference.bench.__main__ import main
-from inference.bench.infilling import by_engine
+from inference.bench.infilling import engine_filler
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary
 from inference.engine.engine import Engine
 from tests.inference.bench.conftest import Measured
@@ -57,9 +57,9 @@ def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, measured: M
 
 def test_a_sample_is_picked_by_a_seed() -> None:
     tasks = infilling_tasks.read_tasks(HELD_OUT)
-    three = infilling_tasks.sample(tasks, 3, 5)
-    assert three == infilling_tasks.sample(tasks, 3, 5) != infilling_tasks.sample(tasks, 3, 6)
-    assert infilling_tasks.sample(tasks, None, 5) == infilling_tasks.sample(tasks, 2000, 5) == tasks
+    three = infilling_tasks.sample_tasks(tasks, 3, 5)
+    assert three == infilling_tasks.sample_tasks(tasks, 3, 5) != infilling_tasks.sample_tasks(tasks, 3, 6)
+    assert infilling_tasks.sample_tasks(tasks, None, 5) == infilling_tasks.sample_tasks(tasks, 2000, 5) == tasks
 
 
 def test_command_writes_predictions_and_json(tmp_path: Path, measured: Measured) -> None:
@@ -101,7 +101,7 @@ checkpoint.
 def test_fills_come_near_the_truth(embedded: Engine) -> None:
     """The embedded checkpoint fills unseen lines about as well as when it was committed."""
     tasks = [task for task in infilling_tasks.read_tasks(HELD_OUT) if task.single_line][:40]
-    fills = [*map(by_engine(embedded), tasks)]
+    fills = [*map(engine_filler(embedded), tasks)]
     assert statistics.fmean(fill.edit_similarity for fill in fills) > FLOOR
     chosen = sum(fill.tokens for fill in fills)
     true = sum(len(embedded.loaded.vocabulary.encode(task.solution)) for task in tasks)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.bench import infilling_tasks
-from inference.bench.infilling import by_engine
+from inference.bench.infilling import engine_filler
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import CanvasHole, CanvasPlan
 from inference.engine.canvas.results import FilledCanvas
@@ -77,7 +77,7 @@ PASSES = 9
 def test_lines_get_their_length(twin: Engine) -> None:
     tasks = [task for task in infilling_tasks.read_tasks(TUNING) if task.task_id.removeprefix("span/") in KNOWN]
     assert len(tasks) == len(KNOWN)
-    fills = [*map(by_engine(twin), tasks)]
+    fills = [*map(engine_filler(twin), tasks)]
     assert sum(fill.exact for fill in fills) >= RIGHT, [fill.text for fill in fills]
     assert max(fill.passes for fill in fills) <= PASSES
 

@@ -175,7 +175,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
     faster = CudaGraphNetwork(plain.model, AsItIs())
-    assert cuda_graphs.verified(lambda: faster, plain) is faster
+    assert cuda_graphs.verify_network(lambda: faster, plain) is faster
     assert not caplog.records
 
 
@@ -185,7 +185,7 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
-        assert cuda_graphs.verified(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
+        assert cuda_graphs.verify_network(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
         assert "DiffusionGemmaNetwork differs from DiffusionGemmaNetwork and is not used" in caplog.text
 
 
@@ -195,13 +195,13 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
         other = random_model()
         layers = other.model.decoder.layers if stack == "decoder" else other.model.encoder.language_model.layers
         layers[0].layer_scalar.fill_(1.1)
-        assert cuda_graphs.difference(DiffusionGemmaNetwork(other), DiffusionGemmaNetwork(random_model())) > 1
+        assert cuda_graphs.pass_difference(DiffusionGemmaNetwork(other), DiffusionGemmaNetwork(random_model())) > 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
-    assert cuda_graphs.verified(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
+    assert cuda_graphs.verify_network(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
     assert "cannot run here and is not used" in caplog.text
 
 

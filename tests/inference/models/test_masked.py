@@ -125,7 +125,7 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
     found = registry.open_checkpoint(str(tmp_path))
     stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
     for text in ("def f(x):\n    return 12 + x\n\n\n", "café café's  \r\n\tx==1", "x    \n\n  def"):
-        assert tokenizer_files.tokenizer(found).encode(text).ids == stock.encode(text)
+        assert tokenizer_files.load_tokenizer(found).encode(text).ids == stock.encode(text)
 
 
 def with_added(folder: Path, **entries: Any) -> Path:
@@ -142,7 +142,7 @@ def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
     odd = {"-7": {"content": "<a>"}, "x": {"content": "<b>"}, "900": {"content": 5}, "901": "<c>", "902": None}
     found = registry.open_checkpoint(str(with_added(tmp_path, **odd)))
     assert found.infill_config.mask_token_id == MASK
-    assert tokenizer_files.tokenizer(found).token_to_id("<|mask|>") == MASK
+    assert tokenizer_files.load_tokenizer(found).token_to_id("<|mask|>") == MASK
     random_masked.save_open_dcoder(tmp_path)
     assert registry.open_checkpoint(str(tmp_path)).infill_config.mask_token_id == MASK
 
@@ -150,7 +150,7 @@ def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
 def test_an_odd_token_that_is_needed_is_missed(tmp_path: Path) -> None:
     folder = with_added(tmp_path, **{str(MASK): {"content": ["<|mask|>"]}})
     with pytest.raises(ModelError, match=f"token {EXPAND} leaves a gap"):
-        tokenizer_files.tokenizer(registry.open_checkpoint(str(folder)))
+        tokenizer_files.load_tokenizer(registry.open_checkpoint(str(folder)))
 
 
 def test_a_processor_without_matrix_units_computes_in_float32() -> None:

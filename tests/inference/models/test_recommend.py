@@ -305,7 +305,7 @@ def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: st
     folder = tmp_path / "infill-ls"
     folder.mkdir()
     (folder / file).touch()
-    assert install_hints.command_line(install_hints.install_command("4bit", str(folder))) == command
+    assert install_hints.format_command(install_hints.install_command("4bit", str(folder))) == command
 
 
 def test_install_command_names_our_python() -> None:
@@ -315,7 +315,7 @@ def test_install_command_names_our_python() -> None:
 
 
 def test_a_path_with_a_space_is_one_word() -> None:
-    assert install_hints.command_line(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
+    assert install_hints.format_command(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
 
 
 def test_looking_for_pip_leaves_setuptools_as_it_is() -> None:

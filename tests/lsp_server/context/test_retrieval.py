@@ -10,9 +10,9 @@ import pytest
 from inference.messages import Snippet, estimate_tokens, fit_snippets
 from lsp_server.context.retrieval import (
     MAX_UNFINISHED,
-    Buffer,
     ContextQuery,
     ContextSource,
+    OpenFile,
     select_context,
 )
 from lsp_server.settings.configuration import Configuration
@@ -37,12 +37,12 @@ class Workspace:
         path.write_text(text)
         return path
 
-    def opened(self, name: str, text: str) -> Buffer:
+    def opened(self, name: str, text: str) -> OpenFile:
         """A saved document."""
         self.at(name, text)
         return self.buffer(name, text)
 
-    def query(self, name: str, text: str, *others: Buffer, line: int = 0, max_tokens: int = 10_000) -> ContextQuery:
+    def query(self, name: str, text: str, *others: OpenFile, line: int = 0, max_tokens: int = 10_000) -> ContextQuery:
         """The document with this text, its cursor in `line`, and what else is open."""
         known = self.configuration
         return ContextQuery(
@@ -54,10 +54,10 @@ class Workspace:
             unreadable_reason=known.unreadable_reason,
         )
 
-    def buffer(self, name: str, text: str) -> Buffer:
-        return Buffer(self.root / name, language_id_of_path(name), 1, text)
+    def buffer(self, name: str, text: str) -> OpenFile:
+        return OpenFile(self.root / name, language_id_of_path(name), 1, text)
 
-    def shown(self, name: str, text: str, *others: Buffer, line: int = 0) -> dict[str, str]:
+    def shown(self, name: str, text: str, *others: OpenFile, line: int = 0) -> dict[str, str]:
         """The pieces by their paths, of files with one piece each."""
         found = select_context(self.query(name, text, *others, line=line), None).snippets
         assert len({snippet.path for snippet in found}) == len(found)
@@ -278,7 +278,7 @@ def test_editing_a_region_does_not_change_what_is_shown(workspace: Workspace) ->
 
 @pytest.mark.parametrize("budget", [64, 200, 1_000])
 def test_the_budget_is_kept_and_filled(workspace: Workspace, budget: int) -> None:
-    others: list[Buffer] = [workspace.opened(f"mod_{number}.py", f"{OTHERS}\n" * 20) for number in range(8)]
+    others: list[OpenFile] = [workspace.opened(f"mod_{number}.py", f"{OTHERS}\n" * 20) for number in range(8)]
     found = select_context(workspace.query("main.py", OTHERS, *others, max_tokens=budget), None).snippets
     used = sum(estimate_tokens(snippet.path) + estimate_tokens(snippet.text) for snippet in found)
     assert budget - 30 <= used <= budget

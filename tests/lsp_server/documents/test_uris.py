@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.documents.uris import local_path, names_of, path_of, possible_paths
+from lsp_server.documents.uris import local_path, paths_via_links, possible_paths, uri_path
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from lsp_server.documents.uris import local_path, names_of, path_of, possible_pa
     ],
 )
 def test_the_path_in_a_uri_has_slashes_and_no_escapes(uri: str, path: str) -> None:
-    assert path_of(uri) == path
+    assert uri_path(uri) == path
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def relative(root: Path, path: Path) -> list[str]:
-    return [str(name.relative_to(root)) for name in names_of(path)]
+    return [str(name.relative_to(root)) for name in paths_via_links(path)]
 
 
 def test_a_file_without_links_has_one_name(root: Path) -> None:
@@ -87,7 +87,7 @@ def test_links_in_circles_have_the_names_on_the_circle(root: Path) -> None:
     (root / "fro").symlink_to("to")
     assert {"to", "fro"} <= set(relative(root, root / "to"))
     (root / "more").symlink_to("more/more/more")
-    assert len(names_of(root / "more")) < 100
+    assert len(paths_via_links(root / "more")) < 100
 
 
 def test_the_last_name_is_the_real_one(root: Path) -> None:
@@ -102,4 +102,4 @@ def test_the_last_name_is_the_real_one(root: Path) -> None:
         for name, target in zip(("x", "b", "c"), chain, strict=True):
             (folder / name).symlink_to(target)
         for name in ("x", "x/f", "x/../g", "b/x"):
-            assert names_of(folder / name)[-1] == Path(os.path.realpath(folder / name))
+            assert paths_via_links(folder / name)[-1] == Path(os.path.realpath(folder / name))

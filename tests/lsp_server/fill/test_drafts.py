@@ -9,12 +9,12 @@ from inference.messages import Draft
 from lsp_server.commands.output import coloured_draft
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
+from lsp_server.fill.drafts import DraftReader, HoleDraft, describe_progress
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.fill.postprocess import FillPostprocessor
 from lsp_server.holes import DEFAULT_MARKER, HoleSpan, hole_at_cursor, markers
 from lsp_server.inline import Cursor, InlineRequest
-from lsp_server.inline.computation import Computation
+from lsp_server.inline.computation import FillComputation
 from tests.lsp_server.fixtures import with_cursor
 
 
@@ -64,9 +64,9 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
-def typed_into(snapshot: Snapshot, span: HoleSpan, change: TextChange) -> Computation:
+def typed_into(snapshot: Snapshot, span: HoleSpan, change: TextChange) -> FillComputation:
     request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), DEFAULT_MARKER)
-    computation = Computation(snapshot, span, request)
+    computation = FillComputation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
     return computation
 
@@ -87,7 +87,7 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
 
 def test_all_who_wait_for_a_fill_read_a_draft_once() -> None:
     snapshot, span = at_cursor("def f():‸\n")
-    computation = Computation(
+    computation = FillComputation(
         snapshot, span, InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), "???")
     )
     once = calls_of(
@@ -131,9 +131,9 @@ def draft_of(step: int, *holes: str) -> Draft:
 
 
 def test_progress_names_the_last_hole_begun() -> None:
-    assert progress_of(draft_of(4, "a", "b", "", "")) == ("hole 2 of 4, step 4", 25)
-    assert progress_of(draft_of(2, "a", "b", "c", "d")) == ("step 2", 0)
-    assert progress_of(draft_of(2, "a")) == ("step 2", 0)
+    assert describe_progress(draft_of(4, "a", "b", "", "")) == ("hole 2 of 4, step 4", 25)
+    assert describe_progress(draft_of(2, "a", "b", "c", "d")) == ("step 2", 0)
+    assert describe_progress(draft_of(2, "a")) == ("step 2", 0)
 
 
 def test_neither_draft_nor_document_commands_the_terminal() -> None:

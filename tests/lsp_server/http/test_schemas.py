@@ -5,15 +5,15 @@ import pytest
 
 from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
-from lsp_server.documents.uris import path_of
+from lsp_server.documents.uris import uri_path
 from lsp_server.holes import HoleSpan
 from lsp_server.http.schemas import (
+    AnswerStreamer,
     CompletionRequest,
     FimInput,
     LlamaInfillRequest,
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
-    StreamedText,
     build_document,
     decode_request,
     fill_budget,
@@ -87,7 +87,7 @@ def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
     snapshot = build_document(FimInput("x = ", "\n", path)).snapshot()
     assert (snapshot.language_id, snapshot.text) == (language, "x = \n")
     assert (snapshot.tree is not None) == bool(language)
-    assert path_of(snapshot.uri).rpartition("/")[2] == path.replace("\\", "/").rpartition("/")[2]
+    assert uri_path(snapshot.uri).rpartition("/")[2] == path.replace("\\", "/").rpartition("/")[2]
 
 
 @pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00\ud83d", b"\xed\xa0\xbd"])
@@ -154,7 +154,7 @@ WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
 
 
 def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
-    text = StreamedText(stops)
+    text = AnswerStreamer(stops)
     parts = []
     for draft in drafts:
         parts.append(text.take_final(draft, is_whole=False))

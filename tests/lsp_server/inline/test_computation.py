@@ -9,21 +9,21 @@ from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget, FillResult
 from lsp_server.inline.anchor import Cursor
-from lsp_server.inline.computation import Computation
+from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.request import InlineRequest
 from tests.lsp_server.fixtures import with_cursor
 
 
-def computation_at(marked: str, *, sent: bool = True) -> Computation:
+def computation_at(marked: str, *, sent: bool = True) -> FillComputation:
     text, cursor = with_cursor(marked)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = holes.hole_at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
     request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), holes.DEFAULT_MARKER)
-    return Computation(snapshot, hole, request, sent_at_s=sent_at_s)
+    return FillComputation(snapshot, hole, request, sent_at_s=sent_at_s)
 
 
-def types(computation: Computation, *keys: str) -> bool:
+def types(computation: FillComputation, *keys: str) -> bool:
     """Whether the computation goes on while these are typed at its cursor, one after the other."""
     return all(
         computation.follow(TextChange(computation.anchor.start + len(computation.typed), "", key)) for key in keys

@@ -6,7 +6,7 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.lsp.completion_items import list_item
+from lsp_server.lsp.completion_items import completion_item
 
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
@@ -18,5 +18,5 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
         cursor = 3 + len(typed)
         found = suggestion.ghost_text(text, Cursor(cursor))
         assert found.text == shown
-        item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), Encoding.UTF16)
+        item = completion_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), Encoding.UTF16)
         assert (item and item.label) == (")" if typed.endswith("(") else None)

@@ -1,16 +1,16 @@
 """What the file of counters and comparisons holds."""
 
-from lsp_server.usage.statistics import CounterKey, ShadowPair, select, usage_file
+from lsp_server.usage.statistics import CounterKey, ShadowPair, query_rows, usage_file
 from tests.workers import until
 
 
 def counts(days: int = 1) -> dict[CounterKey, float]:
-    rows = select(usage_file(), "SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", days)
+    rows = query_rows(usage_file(), "SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", days)
     return {CounterKey(*key): count for *key, count in (row.values() for row in rows)}
 
 
 def pairs() -> list[ShadowPair]:
-    rows = select(usage_file(), "SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", 2)
+    rows = query_rows(usage_file(), "SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", 2)
     return [ShadowPair(**row) for row in rows]
 
 

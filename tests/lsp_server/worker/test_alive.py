@@ -16,7 +16,7 @@ import pytest
 from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import WorkerUnresponsiveError
-from lsp_server.worker.paths import pid_of
+from lsp_server.worker.paths import find_worker_pid
 from tests.workers import fill, infill_ls, kill, until
 
 BOUND_S = 30.0
@@ -25,7 +25,7 @@ BOUND_S = 30.0
 
 async def started(client: WorkerClient) -> int:
     """The process of the client's worker, as soon as there is one."""
-    return await until(lambda: pid_of(client.paths))
+    return await until(lambda: find_worker_pid(client.paths))
 
 
 @pytest.mark.parametrize("loads", [False, True], ids=["while it starts", "while it loads"])

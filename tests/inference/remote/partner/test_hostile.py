@@ -15,7 +15,7 @@ from inference.messages import REFINED_STRENGTH, Done, ErrorCode, Failed, Filled
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import ModelServerClient
-from inference.remote.partner.apis import ChatApi, CompletionApi, ServerSentEvents
+from inference.remote.partner.apis import ChatApi, ServerSentEvents, SuffixCompletionApi
 from inference.remote.partner.backend import StreamedFill
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
@@ -105,8 +105,8 @@ class AllAtOnce(ModelServerClient):
         yield text("x") * 9_000 + text("", finish_reason="stop")
 
 
-@pytest.mark.parametrize("make", [partial(ChatApi, "m"), partial(CompletionApi, "m")])
-async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., CompletionApi]) -> None:
+@pytest.mark.parametrize("make", [partial(ChatApi, "m"), partial(SuffixCompletionApi, "m")])
+async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., SuffixCompletionApi]) -> None:
     ticks = 0
 
     async def tick() -> None:

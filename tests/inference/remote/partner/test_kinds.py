@@ -63,7 +63,7 @@ async def test_a_servers_prompt_begins_with_the_files_name() -> None:
     ],
 )
 def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
-    assert fim_tokens.kind_of(name) == kind
+    assert fim_tokens.guess_fim_kind(name) == kind
     if kind == "granite":
         assert fim_tokens.tokens_for_kind(kind, name).prefix == "<fim_prefix>"
         assert fim_tokens.tokens_for_kind(kind, "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
