@@ -22,7 +22,7 @@ from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.config import NO_VISION
-from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from inference.models.infill_config import SamplerSettings
@@ -183,17 +183,17 @@ class LatencyBench:
     def _ids(self, count: int) -> list[int]:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
 
-    def _cache(self) -> PrefixCache[EncodedTokens]:
+    def _cache(self) -> PrefixCache[EncodedKeysValues]:
         return encoded_cache(self.network, 8 << 30)
 
-    def _encoded(self, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> EncodedPrefixHandle:
+    def _encoded(self, cache: PrefixCache[EncodedKeysValues], ids: Sequence[int]) -> EncodedPrefixHandle:
         """The whole prefix, after encoding what the cache lacks. The caller closes it."""
         context = EncodedPrefixHandle(self.network, cache, ids)
         for _ in context.prefill():
             pass
         return context
 
-    def _infill(self, cache: PrefixCache[EncodedTokens] | None, ids: Sequence[int], suffix: int) -> None:
+    def _infill(self, cache: PrefixCache[EncodedKeysValues] | None, ids: Sequence[int], suffix: int) -> None:
         """Behind `ids`, which nothing knows, or which are in the `cache` but for one more token."""
         ids = [*ids, *self._ids(1)] if cache else ids
         with closing(self._encoded(cache or self._cache(), ids)) as context:

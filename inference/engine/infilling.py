@@ -124,7 +124,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         is_late = self._is_late()
         num_candidates = 1 if is_late else self._budget.candidates
         if self._model.traits.can_resize:
-            choices = length.resizable_lengths(holes, num_candidates)
+            choices = length.resizable_start_lengths(holes, num_candidates)
         elif is_late:
             choices = [length.usual_hole_lengths(holes)]
         else:

@@ -38,7 +38,7 @@ if __name__ == "__main__":
 @torch.inference_mode()
 def relative_cross_entropy(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
-    prefix_ids = prompt.build_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
+    prefix_ids = prompt.build_prompt_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
     prefix_ids = prefix_ids or prompt.tokenise_prefix(vocabulary, family.infill_config, "", 1)
     code = vocabulary.encode(_CODE)
     with closing(family.open_prefix(())) as context:

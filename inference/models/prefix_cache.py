@@ -153,7 +153,7 @@ def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
     return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
 
 
-class PrefillingAdapter(ModelAdapter):
+class IdlePrefillAdapter(ModelAdapter):
     """A family that keeps its prefixes in a `PrefixCache`, and prefills those of later requests while nobody waits."""
 
     prefixes: PrefixCache[Any]

@@ -401,7 +401,7 @@ def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) ->
     return plan
 
 
-def load_served_model(
+def load_tokenizer_and_settings(
     served_model: ServedModel, canvas_tokens: int, tokenizer: str | None, url: str
 ) -> ServedDiffusionModel:
     """The tokens and settings of a served model, from the folder or hub id `tokenizer`, or its own; or ModelError."""
@@ -467,7 +467,9 @@ class VllmBackend(ServerBackend):
         if server_model == self._probed_model:
             return
         url = self.client.url
-        self._model = await asyncio.to_thread(load_served_model, *server_model, self._arguments.server_tokenizer, url)
+        self._model = await asyncio.to_thread(
+            load_tokenizer_and_settings, *server_model, self._arguments.server_tokenizer, url
+        )
         self.model = server_backend.short_name(self._model.name)
         if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)

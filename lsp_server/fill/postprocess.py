@@ -43,7 +43,7 @@ from lsp_server.syntax.lines import (
     is_word,
     line_end,
     line_start,
-    nonblank_line_above,
+    nonblank_text_above,
     normalise_line_ends,
 )
 from lsp_server.syntax.parsing import CpuLimit, Source, edit_tree, parse
@@ -558,7 +558,7 @@ def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
     """
     if "\n" not in fill:
         return fill
-    outer = indentation(nonblank_line_above(text, hole.span.start) or "", 0)
+    outer = indentation(nonblank_text_above(text, hole.span.start) or "", 0)
     own_step = hole.indent.removeprefix(outer) if hole.indent.startswith(outer) else ""
     step = indent_step(text, hole.span.start, own_step or hole.table.indent)
     with_tabs = "\t" in (hole.indent or step)

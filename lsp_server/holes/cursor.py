@@ -85,7 +85,7 @@ def _missing_indent(indent: str, typed: str) -> str:
 
 def _block_without_tree(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
     """The block that would start on a blank line of a text without a tree."""
-    above = lines.nonblank_line_above(text, offset)
+    above = lines.nonblank_text_above(text, offset)
     if above is None:
         return None
     outer = lines.indentation(above, 0)
@@ -99,7 +99,7 @@ def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) ->
     line below ends a block or closes a bracket, that of what is in there, unless a deeper one is `typed`.
     """
     below = lines.next_line_indent(text, offset, table.line_comment)
-    above = lines.nonblank_line_above(text, offset)
+    above = lines.nonblank_text_above(text, offset)
     if below is None or above is None or lines.is_deeper(below, outer := lines.indentation(above, 0)):
         return ""
     if lines.is_deeper(typed, below) or not _BLOCK_END.match(text, lines.line_end(text, offset)):

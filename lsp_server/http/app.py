@@ -220,7 +220,7 @@ class CompletionEndpoints:
         budget = schemas.fill_budget(params, self._settings, client)
         span = schemas.find_hole(params, fim_input, snapshot)
         reader = DraftReader(snapshot, [span])
-        streamer = schemas.AnswerStreamer(params.stops)
+        streamer = schemas.FinalTextTracker(params.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 

@@ -327,7 +327,7 @@ def fill_budget(request: CompletionRequest, settings: Settings, client: str) -> 
     return replace(budget, max_tokens=max_tokens, endpoint_client=client, min_prob=0.0)
 
 
-class AnswerStreamer:
+class FinalTextTracker:
     """A text that is still being written: what of it is `sent`, and whether it met one of its ends.
 
     It is sent line by line, as far as it cannot change any more: a model that writes from left to right may still drop

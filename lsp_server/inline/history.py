@@ -43,7 +43,9 @@ class SuggestionHistory:
             self._suggestions = _after_change(self._suggestions, change)
         shown_suggestions = [item for item in self._suggestions if item.shown_from is not None]
         placed = _changes_still_in_text(changes, text) if shown_suggestions else []
-        typed_over = [item for item in shown_suggestions if any(is_typed_over(item, change, text) for change in placed)]
+        typed_over = [
+            item for item in shown_suggestions if any(shows_rejection(item, change, text) for change in placed)
+        ]
         for suggestion in typed_over:
             self.reject(suggestion.id)
         is_back = hash(text) in self._old_hashes and hash(text) != self._old_hashes[-1]  # else a slip
@@ -148,7 +150,7 @@ def _result_within(suggestion: Suggestion, text: str, start: int, end: int) -> s
     return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
 
-def is_typed_over(suggestion: Suggestion, change: TextChange, text: str) -> bool:
+def shows_rejection(suggestion: Suggestion, change: TextChange, text: str) -> bool:
     """Whether `change`, which led to `text`, clearly shows that the user wants something other than `suggestion`."""
     anchor = suggestion.anchor
     end = change.start + len(change.added)

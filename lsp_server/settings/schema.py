@@ -81,7 +81,7 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     plain_http: _PlainHttp = False
 
 
-class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ShadowModelSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Whether to ask the other model too, silently, so that `infill-ls shadow report` can compare the two."""
 
     sample: Annotated[
@@ -133,8 +133,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
         PartnerSettings()
     )
-    shadow: Annotated[ShadowSettings, Meta(description="Silently compare two models on your own requests.")] = (
-        ShadowSettings()
+    shadow: Annotated[ShadowModelSettings, Meta(description="Silently compare two models on your own requests.")] = (
+        ShadowModelSettings()
     )
     idle_seconds: Annotated[
         float,

@@ -97,7 +97,7 @@ def _line_with_code(line_comment: str) -> re.Pattern[str]:
     return re.compile(rf"[\r\n]([ \t]*)(?=\S){not_comment}")
 
 
-def nonblank_line_above(text: str, offset: int) -> str | None:
+def nonblank_text_above(text: str, offset: int) -> str | None:
     """The nearest line above the one at `offset` that is not blank, without trailing white space; None: no line."""
     end = end_of_text_before(text, line_start(text, offset))
     return text[line_start(text, end) : end] if end else None

@@ -86,7 +86,7 @@ class CanvasPlanner:
         near = max(0, min(self._suffix_tokens, infill_config.canvas_tokens - infill_config.slots.line))
         further = prompt.far_suffix_text(vocabulary, infill_config, self.request.texts[-1], near)
         self._infill_request = request
-        self._frame = prompt.build_frame(vocabulary, infill_config, request, further)
+        self._frame = prompt.build_prompt_frame(vocabulary, infill_config, request, further)
 
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""

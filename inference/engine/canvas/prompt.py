@@ -47,7 +47,7 @@ class PromptFrame:
     """The token for all rows after `trailing_ids`, if the canvas is filled up."""
 
 
-def build_frame(
+def build_prompt_frame(
     vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, far_suffix: str = ""
 ) -> PromptFrame:
     """The frame of one request, `plain` if a chat checkpoint lacks the turn tokens. `far_suffix` is shown nowhere else.
@@ -91,7 +91,7 @@ def build_short_frame(vocabulary: Vocabulary, infill_config: InfillConfig, reque
     is_short = _tokens_up_to(vocabulary, request.instruction, max_tokens) <= max_tokens
     instruction = request.instruction if is_short else ""
     path = request.path[-_SHORT_PATH_CHARS:]
-    return build_frame(
+    return build_prompt_frame(
         vocabulary, infill_config, msgspec.structs.replace(request, context=(), path=path, instruction=instruction)
     )
 

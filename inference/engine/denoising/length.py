@@ -51,7 +51,7 @@ def grid_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...
     return list(dict.fromkeys(spread))
 
 
-def resizable_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
+def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different starting lengths for a model that adds and removes rows itself.
 
     As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.

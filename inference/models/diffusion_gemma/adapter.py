@@ -11,7 +11,7 @@ from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encod
 from inference.models.diffusion_gemma.passes import DiffusionNetwork
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig
-from inference.models.prefix_cache import PrefillingAdapter
+from inference.models.prefix_cache import IdlePrefillAdapter
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -33,7 +33,7 @@ def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_by
     return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * infill_config.max_prefix_tokens)
 
 
-class DiffusionGemmaAdapter(PrefillingAdapter):
+class DiffusionGemmaAdapter(IdlePrefillAdapter):
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
     ahead_piece_tokens = 128

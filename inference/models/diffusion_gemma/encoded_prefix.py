@@ -18,7 +18,7 @@ _CHUNK_TOKENS = 512
 
 
 @dataclass(eq=False)
-class EncodedTokens:
+class EncodedKeysValues:
     """The keys and values of one token sequence, per layer (1, heads, capacity, head size): a `CacheEntry`."""
 
     layers: list[LayerView]
@@ -32,10 +32,10 @@ class EncodedTokens:
     def size_bytes(self) -> int:
         return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in self.layers)
 
-    def copied(self, length: int, _capacity: int) -> "EncodedTokens":
+    def copied(self, length: int, _capacity: int) -> "EncodedKeysValues":
         """See `CacheEntry`. Has no spare room: `append` makes it."""
         pairs = ((self._copied(layer.keys, length), self._copied(layer.values, length)) for layer in self.layers)
-        return EncodedTokens([LayerView(*pair) for pair in pairs], self.rows, self.ids[:length])
+        return EncodedKeysValues([LayerView(*pair) for pair in pairs], self.rows, self.ids[:length])
 
     def append(self, keys: Array, values: Array, layer_index: int, length: int) -> None:
         """Writes the rows of one layer behind its first `length`. Views of a buffer stay valid."""
@@ -48,8 +48,8 @@ class EncodedTokens:
         return self.rows.joined(empty, buffer[:, :, :length]) if length else empty
 
 
-def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedTokens]:
-    return PrefixCache(EncodedTokens(network.empty_layers(), network.rows), max_bytes)
+def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedKeysValues]:
+    return PrefixCache(EncodedKeysValues(network.empty_layers(), network.rows), max_bytes)
 
 
 class EncodedPrefix:
@@ -59,7 +59,12 @@ class EncodedPrefix:
     """
 
     def __init__(
-        self, network: DiffusionNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, ahead: bool = False
+        self,
+        network: DiffusionNetwork,
+        cache: PrefixCache[EncodedKeysValues],
+        ids: Sequence[int],
+        *,
+        ahead: bool = False,
     ) -> None:
         self._network = network
         self._cache = cache

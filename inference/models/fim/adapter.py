@@ -15,7 +15,7 @@ from inference.models.infill_config import NoiseKind
 from inference.models.llama import precision
 from inference.models.llama.linear import Int8DynamicLinear
 from inference.models.llama.network import LlamaNetwork
-from inference.models.prefix_cache import PrefillingAdapter, PrefixCache
+from inference.models.prefix_cache import IdlePrefillAdapter, PrefixCache
 
 _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
@@ -39,7 +39,7 @@ _FREE_ROWS = 8
 """As many cost little more than one, where `Int8DynamicLinear` multiplies them."""
 
 
-class LlamaFimAdapter(PrefillingAdapter, FimAdapter):
+class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
     """A loaded model. Only its kept prompts change."""
 
     ahead_piece_tokens = 16

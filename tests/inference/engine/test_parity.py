@@ -19,7 +19,7 @@ from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
-from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
@@ -46,7 +46,7 @@ def prompt(seed: int) -> torch.Tensor:
 
 def denoised(
     network: DiffusionGemmaNetwork,
-    cache: PrefixCache[EncodedTokens],
+    cache: PrefixCache[EncodedKeysValues],
     ids: Sequence[int],
     rows: Sequence[ComposedCanvas],
     settings: SamplerSettings,

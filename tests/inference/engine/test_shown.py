@@ -24,7 +24,7 @@ REQUEST = InfillRequest("r", (), path="sizes.py", context=CONTEXT, instruction="
 
 def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
     vocabulary = released.loaded.vocabulary
-    frame = prompt.build_frame(vocabulary, released.loaded.infill_config, REQUEST)
+    frame = prompt.build_prompt_frame(vocabulary, released.loaded.infill_config, REQUEST)
     text = vocabulary.decode(list(frame.leading_ids))
     assert "File other.py:\nOTHER = 1" in text and "Use pathlib.\nWrite sizes.py in full" in text
     assert text.endswith("model\n")
@@ -34,7 +34,7 @@ def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
 
 
 def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
-    frame = prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, REQUEST)
+    frame = prompt.build_prompt_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, REQUEST)
     ids = prompt.tokenise_prefix(embedded.loaded.vocabulary, embedded.loaded.infill_config, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>"), "a short file is read from its start"
     assert (frame.leading_ids, frame.trailing_ids) == ((), (embedded.loaded.vocabulary.id_of("<eos>"),))
@@ -46,7 +46,7 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
     assert 0 < released.context_tokens < infill_config.max_prefix_tokens
     many = tuple(Snippet(f"file_{number}.py", f"OTHER_{number} = 1\n" * 200) for number in range(40))
     request = InfillRequest("r", (), path="sizes.py", context=many)
-    frame = prompt.build_frame(released.loaded.vocabulary, infill_config, request)
+    frame = prompt.build_prompt_frame(released.loaded.vocabulary, infill_config, request)
     text = released.loaded.vocabulary.decode(list(frame.leading_ids))
     assert len(frame.leading_ids) <= released.context_tokens + 16
     assert "OTHER_0 = 1" in text and "OTHER_39 = 1" not in text
@@ -55,14 +55,16 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
 def test_instruction_without_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
     request = InfillRequest("r", (), instruction="Use pathlib. " * 100_000)
     with pytest.raises(RequestError, match="instruction of 1300000 characters is too long"):
-        prompt.build_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
-    assert prompt.build_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, request).leading_ids == ()
+        prompt.build_prompt_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
+    assert (
+        prompt.build_prompt_frame(embedded.loaded.vocabulary, embedded.loaded.infill_config, request).leading_ids == ()
+    )
 
 
 def test_other_files_are_read_until_one_does_not_fit(released: Engine) -> None:
     context = (Snippet("first.py", "FIRST = 1"), Snippet("huge.py", "x" * 1_000_000), Snippet("last.py", "LAST = 1"))
     request = InfillRequest("r", (), path="folder/" * 100_000 + "sizes.py", context=context)
-    frame = prompt.build_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
+    frame = prompt.build_prompt_frame(released.loaded.vocabulary, released.loaded.infill_config, request)
     text = released.loaded.vocabulary.decode(list(frame.leading_ids))
     assert "FIRST = 1" in text and "huge.py" not in text
     assert "LAST" not in text and "sizes.py in full" in text

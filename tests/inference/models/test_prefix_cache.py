@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.prefix_cache import PrefixCache
@@ -24,7 +24,7 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 
 def encoded(
-    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], chunk: int = 1000
+    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedKeysValues], ids: Sequence[int], chunk: int = 1000
 ) -> EncodedPrefix:
     prefix = EncodedPrefix(network, cache, ids)
     while prefix.length < len(ids):
@@ -43,7 +43,7 @@ def check_alike(network: DiffusionGemmaNetwork, one: EncodedPrefix, other: Encod
 
 
 def check_equals_fresh(
-    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, reused: int
+    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedKeysValues], ids: Sequence[int], *, reused: int
 ) -> None:
     prefix = encoded(network, cache, ids)
     fresh = encoded(network, encoded_cache(network, 1 << 30), ids)

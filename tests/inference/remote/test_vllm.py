@@ -15,7 +15,7 @@ from inference.messages import ErrorCode, FilledHoles, Hole, NextEditRequest, Ou
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.server_backend import ServedModel
-from inference.remote.vllm import load_served_model
+from inference.remote.vllm import load_tokenizer_and_settings
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import BEFORE, answered, fills, infiller_at, job, one_hole, request
@@ -248,17 +248,17 @@ def test_no_canvas_is_wider_than_the_checkpoint_knows(tmp_path: Path, stated: di
     shutil.copy(TWIN / "tokenizer.json", tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(stated))
     for served in (width, 10**12):
-        found = load_served_model(ServedModel("infill", str(tmp_path)), served, None, "http://localhost:8000")
+        found = load_tokenizer_and_settings(ServedModel("infill", str(tmp_path)), served, None, "http://localhost:8000")
         assert found.infill_config.canvas_tokens == width
 
 
 @pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
 def test_a_folder_that_another_machine_names_is_not_opened_here(url: str) -> None:
     found = ServedModel("infill", str(TWIN), 2048)
-    assert load_served_model(found, 64, None, "http://localhost:8000").vocabulary
+    assert load_tokenizer_and_settings(found, 64, None, "http://localhost:8000").vocabulary
     with pytest.raises(ModelError, match="set server.tokenizer or --server-tokenizer"):
-        load_served_model(found, 64, None, url)
-    assert load_served_model(found, 64, str(TWIN), url).vocabulary
+        load_tokenizer_and_settings(found, 64, None, url)
+    assert load_tokenizer_and_settings(found, 64, str(TWIN), url).vocabulary
 
 
 @pytest.mark.parametrize("model", ["embedded", str(TWIN)])

@@ -8,9 +8,9 @@ from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import uri_path
 from lsp_server.holes import HoleSpan
 from lsp_server.http.schemas import (
-    AnswerStreamer,
     CompletionRequest,
     FimInput,
+    FinalTextTracker,
     LlamaInfillRequest,
     OllamaGenerateRequest,
     OpenAiCompletionRequest,
@@ -154,7 +154,7 @@ WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
 
 
 def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
-    text = AnswerStreamer(stops)
+    text = FinalTextTracker(stops)
     parts = []
     for draft in drafts:
         parts.append(text.take_final(draft, is_whole=False))
