@@ -54,6 +54,8 @@ class EngineWork:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.used_s = 0.0
+        self.prefill_s = 0.0
+        """How long the prompts of later requests were read meanwhile."""
         self.steps: Any = None
         """The engine's work, once it has begun: an event per step, None for no news, `Done` last."""
         self.is_cancelled = False
@@ -63,6 +65,11 @@ class EngineWork:
     @property
     def is_of_endpoint(self) -> bool:
         return self.job.priority is JobPriority.ENDPOINT
+
+    @property
+    def yields_to_prefill(self) -> bool:
+        is_next_edit = self.job.priority is JobPriority.NEXT_EDIT
+        return is_next_edit and not self.is_cancelled and self.prefill_s < self.used_s
 
     @property
     def sort_key(self) -> tuple[bool, float, int, float]:
@@ -155,14 +162,20 @@ class EngineThread:
                 self._call_on_loop(work.ended.set)
 
     def _wait_for_next(self, engine: "Engine") -> EngineWork:
+        """The next work. While only next edits are searched, reading ahead gets half of the time."""
         pause_s: float | None = _PAUSE_S
         while True:
             with self._schedule_changed:
                 cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
-                if work := cancelled or self._schedule.next_work():
+                work = cancelled or self._schedule.next_work()
+                if work and not (work.yields_to_prefill and engine.prefills_next):
                     return work
                 is_idle = engine.prefills_next or not self._schedule_changed.wait(pause_s)
-            if is_idle and self._run_idle_task(engine):  # not under the lock
+            began = time.monotonic()
+            may_continue = is_idle and self._run_idle_task(engine)  # not under the lock
+            if work:
+                work.prefill_s += time.monotonic() - began
+            elif may_continue:
                 pause_s = _NEXT_PAUSE_S
             elif is_idle:
                 pause_s = None

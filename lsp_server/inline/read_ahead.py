@@ -42,7 +42,7 @@ class ReadAheadPrefill(Feature):
         line = document.uri, document.version, line_start(document.text, offset)
         client = self._session.worker.client
         is_local = client.last_status is not None and not client.last_status.server
-        if line == self._prefilled_line or not (client.has_model and is_local and not self._session.is_computing):
+        if line == self._prefilled_line or not (client.has_model and is_local):
             return
         settings = self._session.settings_of(document.uri)
         if may_read_ahead(settings):
@@ -76,7 +76,7 @@ class ReadAheadPrefill(Feature):
         request = request_for(snapshot, [hole], budget, context=context, marker=settings.marker)
         try:
             deadline_ms = budget.from_now().model_deadline_ms(1)  # the window depends on it, as a later request's does
-            await client.request(replace(request, deadline_ms=deadline_ms, background=True, prefill_only=True))
+            await client.request(replace(request, deadline_ms=deadline_ms, prefill_only=True))
         except WorkerError as failure:
             log.info("nothing is read ahead: %s", failure)
 

@@ -20,7 +20,6 @@ from inference.messages import (
     Hole,
     InfillRequest,
     NextEditRequest,
-    NextEdits,
     Outcome,
     Pinned,
     Request,
@@ -47,9 +46,11 @@ class Asker:
     def ask(self, name: str, document: str = "a", **other: object) -> Job:
         """Asks for a fill; one whose name begins with "q" appears while somebody types."""
         fields = {"segments": SEGMENTS, "path": document, "quick": name.startswith("q"), **other}
-        request = InfillRequest(name, **fields)
+        return self.submit(InfillRequest(name, **fields))
+
+    def submit(self, request: InfillRequest | NextEditRequest) -> Job:
         job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self.client)
-        self.heard[name] = []
+        self.heard[request.id] = []
         self.jobs.append(job)
         self.queue.submit(job)
         return job
@@ -167,12 +168,13 @@ class ScriptedEngine:
         finally:
             self.running -= 1
 
-    def next_edits(self, request: NextEditRequest, *, deadline: Deadline | None = None) -> Iterator[NextEdits | Done]:
-        yield Done(request.id)
+    next_edits = infill
 
     def run_idle_task(self) -> bool:
         self.has_prepared.set()
-        raise MemoryError
+        if not self.prefills_next:
+            raise MemoryError
+        return True
 
 
 @asynccontextmanager
@@ -248,6 +250,21 @@ async def test_background_gives_way_between_steps() -> None:
         assert await asker.end("wanted") is Outcome.COMPLETE
         assert await asker.end(engine.began[0]) is Outcome.CANCELLED
         await until(lambda: len(engine.began) == 3)
+
+
+async def test_reading_ahead_shares_the_time_of_next_edits_alone() -> None:
+    async with engine_thread() as (engine, asker):
+        asker.submit(NextEditRequest("endless", "", ()))
+        await until(lambda: engine.running)
+        engine.prefills_next = True
+        await until(engine.has_prepared.is_set)
+        asker.ask("endless too")
+        await until(lambda: engine.running == 2)
+        engine.has_prepared.clear()
+        asker.ask("fine")
+        assert await asker.end("fine") is Outcome.COMPLETE
+        assert not engine.has_prepared.is_set()
+        engine.prefills_next = False
 
 
 # --- A server ---
