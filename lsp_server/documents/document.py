@@ -46,18 +46,17 @@ class Snapshot(Source):
 
 @dataclass(eq=False)
 class ParseJob:
-    """A slow parse of one version, to run in a thread. `old_tree` must not be shared; `edited` is as for `parse`."""
+    """A slow parse of one version, to run in a thread. `old_tree` must not be shared."""
 
     language_id: str
     text: str
     old_tree: Tree | None
-    edited: int | None
     tree: Tree | None = None
     limit: CpuLimit = field(default_factory=lambda: CpuLimit(MAX_PARSE_S))
 
     def run(self) -> None:
         if not self.limit.reached:
-            self.tree = parse(self.language_id, self.text, self.old_tree, self.edited, self.limit)
+            self.tree = parse(self.language_id, self.text, self.old_tree, self.limit)
 
 
 class Document:
@@ -80,8 +79,6 @@ class Document:
         self.text = ""
         self.lines = LineIndex("")
         self._tree: Tree | None = None
-        self._edited: int | None = None
-        """Where the last edit ends."""
         self._snapshot: Snapshot | None = None
         self._job: ParseJob | None = None
         self._was_quick = True
@@ -110,7 +107,6 @@ class Document:
             change = TextChange(start, old[start:end], replace_lone_surrogates(edit.text))
             if self._tree is not None:
                 edit_tree(self._tree, old, start, end, change.added)
-            self._edited = start + len(change.added)
             self.text = change.applied(old)
             self.lines = self.lines.edited(start, end, change.added, self.text)
             changes.append(change)
@@ -125,7 +121,7 @@ class Document:
             return self._surrounded(self._with(self.text, None))
         if self._snapshot is None:
             text = self.text
-            self._snapshot = self._with(text, parse(self.language_id, text, self._tree, self._edited))
+            self._snapshot = self._with(text, parse(self.language_id, text, self._tree))
         self._snapshot = self._surrounded(self._snapshot)
         return self._snapshot
 
@@ -139,12 +135,13 @@ class Document:
             self._snapshot = self._with(text, None)
             return None
         if self._was_quick:
-            tree = parse(self.language_id, text, self._tree, self._edited, limit)
+            tree = parse(self.language_id, text, self._tree, limit)
             if not limit.reached:
                 self._snapshot = self._with(text, tree)
                 return None
+            self._was_quick = False
         old_tree = self._tree.copy() if self._tree is not None else None
-        self._job = ParseJob(self.language_id, text, old_tree, self._edited)
+        self._job = ParseJob(self.language_id, text, old_tree)
         return self._job
 
     def adopt(self, job: ParseJob) -> bool:
@@ -175,4 +172,3 @@ class Document:
         self.text = replace_lone_surrogates(text)
         self.lines = LineIndex(self.text)
         self._tree = None
-        self._edited = None

@@ -25,13 +25,6 @@ def find_brackets(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
             yield match.start(), match.group()
 
 
-def open_quote(text: str, table: LanguageTable) -> int:
-    """The start of an unterminated string in `text`, a part of one line; -1: there is none."""
-    blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
-    offsets = (blanked.find(quote) for quote in table.quotes)
-    return min((offset for offset in offsets if offset >= 0), default=-1)
-
-
 def comment_at_end(text: str, table: LanguageTable) -> int:
     """The start of the line comment in which `text` ends; -1: there is none."""
     comments = (match for match in _scanner(table).finditer(text) if match.lastindex)

@@ -105,7 +105,8 @@ def test_work_grows_with_the_text(work: Callable[[Snapshot], None], shape: str) 
         assert seconds(work, SHAPES[shape].snapshot(4 * CHARACTERS)) < MOST_GROWTH * short
 
 
-MEDIAN_MS = 12.0
+MEDIAN_MS = 25.0
+"""The 20 ms that a parse may take before it goes to a thread, and the rest."""
 
 
 @pytest.mark.parametrize("comment", ["plain", "é😀"])
@@ -117,7 +118,13 @@ def test_a_keystroke_costs_milliseconds(language_id: str, comment: str) -> None:
     for count, key in enumerate(file.keys(), 1):
         started = time.thread_time()  # not the clock, which other work on the machine would slow
         document.apply([key], count, Encoding.UTF16)
+        job = document.parse_job()
+        before_job = time.thread_time()
+        if job is not None:
+            job.run()  # the server does this in a thread
+            document.adopt(job)
+        after_job = time.thread_time()
         hole_at_cursor(document.snapshot(), file.offset + count)
-        spent_ms.append((time.thread_time() - started) * 1000)
+        spent_ms.append((time.thread_time() - after_job + before_job - started) * 1000)
     assert document.text[file.offset :].startswith(TYPED)
     assert statistics.median(spent_ms) < MEDIAN_MS

@@ -1,4 +1,4 @@
-"""Which texts get a tree: none too long or harmful; that of a long file stays intact while a line of it is typed."""
+"""Which texts get a tree: none too long or harmful. A line typed in a long file has the holes it would have alone."""
 
 import subprocess
 import sys
@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from lsp_server import holes
 from lsp_server.syntax import parsing
-from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.parsing import ByteOffsets, Source, missing_closers, parse, replace_lone_surrogates
-from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
+from lsp_server.syntax.parsing import ByteOffsets, Source, parse, replace_lone_surrogates
+from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file, typing
 from tests.lsp_server.texts import texts
 
 
@@ -101,9 +100,6 @@ def test_ordinary_code_gets_its_tree_however_long_it_is(language: str, text: str
     assert parse(language, text * 400) is not None
 
 
-BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
-
-
 def moved(span: holes.HoleSpan | None, by: int) -> holes.HoleSpan | None:
     return span and holes.HoleSpan(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
 
@@ -118,36 +114,6 @@ def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typ
     long, short = long_file(language_id), long_file(language_id, lines=1)
     for (snapshot, offset), (other, at) in zip(typing(long, typed), typing(short, typed), strict=True):
         assert holes.hole_at_cursor(snapshot, offset) == moved(holes.hole_at_cursor(other, at), offset - at)
-
-
-@BY_LANGUAGE
-def test_missing_syntax_has_no_width(language_id: str) -> None:
-    (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
-    assert not snapshot.tree.root_node.has_error
-    assert snapshot.tree.root_node.end_byte == len(snapshot.text)
-    last, begin = snapshot.text.rindex("total"), snapshot.text.rindex("\n\n") + 2
-    assert holes.function_around(snapshot, last, last) == (begin, len(snapshot.text.rstrip()))
-
-
-def test_a_call_of_several_lines_is_left_as_it_is() -> None:
-    file = long_file("python")
-    text = file.text[: file.offset] + " + f(\n        a,\n        b,\n    )" + file.text[file.offset :]
-    *_, (snapshot, _) = typing(LongFile("python", text, text.index("f(\n") + 2), "c, ")
-    fresh = parse("python", snapshot.text)
-    assert str(snapshot.tree.root_node) == str(fresh.root_node)
-
-
-@pytest.mark.parametrize(
-    ("line", "missing"),
-    [
-        *(("f(a, [b‸", "])"), ("f(a, [b‸)", "]"), ("f(‸)", ""), ("x = ‸", "x"), ("x = f(a +‸", "x)"), ("x = 1‸", "")),
-        *(('f("a(b‸', '")'), ("f(['a‸)", "']"), ('f("a")‸', ""), ("# isn't‸", "")),
-        *(('f("(", ‸', "x)"), ("if a {‸", "}"), ("f() # (‸", ""), ("x.‸", "x"), ("‸", ""), ("a\nb(‸\nc)", ")")),
-    ],
-)
-def test_what_is_missing_is_what_would_end_the_expression(line: str, missing: str) -> None:
-    before, _, after = line.partition("‸")
-    assert missing_closers(before + after, len(before), table_of("python")) == missing
 
 
 def test_lines_that_end_with_a_carriage_return_alone_are_lines() -> None:

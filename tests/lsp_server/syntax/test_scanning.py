@@ -4,7 +4,7 @@ import pytest
 
 from inference.ending import unpaired
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import comment_at_end, find_brackets, open_quote
+from lsp_server.syntax.scanning import comment_at_end, find_brackets
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,6 @@ def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: 
 )
 def test_a_line_comment_starts_at_a_mark_outside_strings(language_id: str, text: str, start: int) -> None:
     assert comment_at_end(text, table_of(language_id)) == start
-
-
-@pytest.mark.parametrize(("text", "start"), [("f('a', \"b", 7), ("f('a')", -1), ("# isn't", -1)])
-def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
-    assert open_quote(text, table_of("python")) == start
 
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
