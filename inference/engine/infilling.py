@@ -84,7 +84,6 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         with ExitStack() as stack:
             plan, context = yield from self._prefill(group, previous, stack)
             ranker = FillRanker(self._model, context, plan)
-            yield from self._find_ends(ranker)
             rows = [plan.compose(lengths) for lengths in self._lengths(plan)]
             yield None
             loop = self._denoiser(
@@ -131,14 +130,6 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
             choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
         return [choices[index % len(choices)] for index in range(max(num_candidates, len(choices)))]
-
-    def _find_ends(self, ranker: FillRanker) -> Iterator[None]:
-        """Asks where the hole ends, if fills are also ranked by that."""
-        if ranker.uses_masking and not self._is_late():
-            ranker.hole_end_logprobs = ranker.end_logprobs()
-            if ranker.hole_end_logprobs:
-                self._counters.steps += 1
-                yield None
 
     def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:
         model = self._model

@@ -33,8 +33,6 @@ from inference.models.infill_config import NoiseKind
 _LINE_ENDS = (b"\n", b"\r")
 NUM_PARTS = 5
 """How many passes read a fill; one more reads the text behind it."""
-_SUFFIX_TOKENS = 3
-"""How many of the suffix's tokens to look for at each row, to find where the hole ends."""
 
 
 class ScoreWeights(NamedTuple):
@@ -42,7 +40,7 @@ class ScoreWeights(NamedTuple):
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
     win too often. `length_deviation` is subtracted for a length e times or an e-th of the usual one, four times as much
-    for e², and so on. `end` weighs how likely the hole ends there (`end_logprobs`).
+    for e², and so on.
     """
 
     smoothing: float
@@ -50,13 +48,12 @@ class ScoreWeights(NamedTuple):
     suffix_tokens: int
     length: float = 0.0
     length_deviation: float = 0.0
-    end: float = 0.0
 
 
 SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 _REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=4.0, suffix_tokens=16, length=0.15)
 _PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=8.0, suffix_tokens=16)
-_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, length_deviation=0.2, end=0.2)
+_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, length_deviation=0.2)
 _NUM_LINE_LENGTHS = 14
 
 
@@ -86,8 +83,6 @@ class FillRanker:
         self._plan = plan
         self.uses_masking = ranks_by_masking(model.traits) and all(hole.single_line for hole in plan.holes)
         self.weights = self._weights()
-        self.hole_end_logprobs: list[float] = []
-        """The result of `end_logprobs`, if that counts."""
 
     def rank(
         self, canvases: Sequence[FilledCanvas], *, quick: bool = False, scores: Sequence[float] | None = None
@@ -145,13 +140,7 @@ class FillRanker:
         for canvas, fill, suffix in zip(canvases, fill_logprobs, suffix_logprobs, strict=True):
             score = score_with_suffix(sum(fill), len(fill), sum(suffix) / len(suffix) if suffix else None, self.weights)
             sizes = [end - first for _, first, end in canvas.spans]
-            score -= self.weights.length_deviation * length.length_deviation(self._plan.holes, sizes)
-            end = (
-                self.hole_end_logprobs[min(sizes[0], len(self.hole_end_logprobs) - 1)]
-                if self.hole_end_logprobs
-                else 0.0
-            )
-            scores.append(score + self.weights.end * end)
+            scores.append(score - self.weights.length_deviation * length.length_deviation(self._plan.holes, sizes))
 
     @torch.inference_mode()
     def _passes(
@@ -178,26 +167,6 @@ class FillRanker:
                 flat = flat.index_put((rows,), tokens)
             remaining = iter(values)
             yield [[next(remaining) for _ in canvas_rows] for canvas_rows in part]
-
-    @torch.inference_mode()
-    def end_logprobs(self) -> list[float]:
-        """For each length from 0 on, its log-probability by a masked model, in one pass; empty if none is to find.
-
-        Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
-        """
-        (hole, *more_holes), following = self._plan.holes, list(self._plan.suffix[:_SUFFIX_TOKENS])
-        if more_holes or not following or hole.min_rows == hole.max_rows:
-            return []
-        rows = min(hole.max_rows + len(following), self._plan.width - len(hole.forced_ids))
-        device = self._model.adapter.device
-        ids = torch.tensor([[*hole.forced_ids, *[self._mask_token_id] * rows]], device=device)
-        logits = self._context.predict(
-            ids, torch.arange(len(hole.forced_ids), len(hole.forced_ids) + rows, device=device)
-        )
-        logprobs = logits.log_softmax(-1)[:, following]
-        ends = [logprobs[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.max_rows + 1))]
-        by_length: list[float] = torch.stack(ends).log_softmax(0).tolist()
-        return by_length
 
     @property
     def _mask_token_id(self) -> int:

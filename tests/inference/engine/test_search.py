@@ -199,33 +199,6 @@ def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
     assert all(map(math.isfinite, found))
 
 
-def ends(bigrams: Engine, *segments: Pinned | Hole) -> list[float]:
-    plan = planned(bigrams, *segments)
-    with_context = bigrams.loaded.adapter.open_prefix(plan.prefix_ids)
-    chances = FillRanker(bigrams.loaded, with_context, plan).end_logprobs()
-    with_context.close()
-    return chances
-
-
-def test_every_length_that_a_hole_may_have_gets_its_share(bigrams: Engine) -> None:
-    chances = ends(bigrams, Pinned("x = area(wi"), Hole(single_line=True, max_tokens=6), Pinned(", height)\n"))
-    assert len(chances) == 7
-    assert sum(map(math.exp, chances)) == pytest.approx(1)
-
-
-def test_what_follows_begins_where_it_is_likely(bigrams: Engine) -> None:
-    """Behind an `a` stands `(` or `r`, never the end of a line; of the rows after it these counts know nothing."""
-    hole = Hole(single_line=True, max_tokens=6)
-    likely, unlikely = (ends(bigrams, Pinned("x = ar"), hole, Pinned(text)) for text in ("(", "\n"))
-    assert likely[0] == max(likely) > max(likely[1:])
-    assert unlikely[0] == min(unlikely) < min(unlikely[1:])
-
-
-def test_nothing_is_asked_where_nothing_is_open(bigrams: Engine) -> None:
-    assert ends(bigrams, Pinned("x = a"), Hole(min_tokens=3, max_tokens=3), Pinned("\n")) == []
-    assert ends(bigrams, Pinned("x = "), Hole(max_tokens=4), Pinned(" + "), Hole(max_tokens=4), Pinned("\n")) == []
-
-
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 FINISHED = 2
 SEGMENTS = (Pinned("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Pinned(REST))
