@@ -128,7 +128,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             choices = [length.usual_hole_lengths(holes)]
         else:
             count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
-            choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
+            choices = length.candidate_lengths(holes, count)
         return [choices[index % len(choices)] for index in range(max(num_candidates, len(choices)))]
 
     def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:

@@ -283,7 +283,7 @@ class VllmRun(RemoteRun):
         if all(hole.min_rows == hole.max_rows for hole in holes):
             lengths = [tuple(hole.max_rows for hole in holes)]
         else:
-            lengths = length.candidate_lengths(holes, count, usual_first=False)
+            lengths = length.candidate_lengths(holes, count)
         return [lengths[index % len(lengths)] for index in range(max(self._effort.candidates, len(lengths)))]
 
     async def _denoise(self, sizes: Sequence[int]) -> None:

@@ -33,10 +33,7 @@ HOLES = st.builds(
 
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8))
 def test_lengths_keep_within_the_limits_of_every_hole(holes: list[CanvasHole], count: int) -> None:
-    for choices in (
-        length.grid_lengths(holes, count),
-        length.candidate_lengths([*holes, CanvasHole(9)], count, usual_first=False),
-    ):
+    for choices in (length.grid_lengths(holes, count), length.candidate_lengths([*holes, CanvasHole(9)], count)):
         assert 1 <= len(choices) <= count
         assert len(set(choices)) == len(choices)
         for choice in choices:
