@@ -123,7 +123,7 @@ def needed_bytes(weight_bytes: float) -> int:
 
 
 def choose_fitting_dtype(
-    name: str, device: torch.device, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
+    name: str, device: torch.device | str, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
 ) -> str:
     """The first dtype that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
     needs = {dtype: needed_bytes(weight_bytes(dtype)) for dtype in dtypes}

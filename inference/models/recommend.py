@@ -98,7 +98,7 @@ def examine_machine(device: str | None) -> Machine:
         able,
         devices.has_bitsandbytes(),
         mlx_machine.is_apple_silicon(),
-        mlx_machine.is_installed(),
+        mlx_machine.is_installed(with_vlm=True),
         partial(_predict, reads_bytes_per_s=devices.measure_read_bandwidth()) if chosen.type == "cpu" else None,
         machine_cache.read("auto", str).get(str(chosen), ""),
     )

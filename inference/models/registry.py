@@ -40,8 +40,8 @@ _FAMILIES: Mapping[str, ModelFamily] = {
 """By the `model_type` in config.json."""
 _CAUSAL = {"qwen2": fim}
 """Of these, by `model_type`, the checkpoints without a mask token are causal and fill the middle."""
-_ON_MLX = "diffusion_gemma"
-"""The `model_type` that runs on the device `mlx`, too."""
+_ON_MLX: tuple[ModelFamily, ...] = (diffusion_gemma, fim)
+"""The families that run on the device `mlx`, too."""
 
 
 def open_checkpoint(model: str) -> Checkpoint:
@@ -68,9 +68,10 @@ def _family(checkpoint: Checkpoint) -> ModelFamily:
 
 def _runs_on_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
     """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
-    if device == MLX and checkpoint.model_type != _ON_MLX:
-        raise ModelError(f"{checkpoint.name}: device '{MLX}' runs {_ON_MLX} models alone; choose another one")
-    return checkpoint.model_type == _ON_MLX and (device == MLX or (device is None and mlx.runs_by_default(checkpoint)))
+    is_able = _family(checkpoint) in _ON_MLX
+    if device == MLX and not is_able:
+        raise ModelError(f"{checkpoint.name}: device '{MLX}' runs no masked models; choose another one")
+    return is_able and (device == MLX or (device is None and mlx.runs_by_default(checkpoint)))
 
 
 def load_model(

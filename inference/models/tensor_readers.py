@@ -1,18 +1,24 @@
 """Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
+from inference.models.gguf import affine
+from inference.models.gguf.affine import AffineRows
 from inference.models.gguf.header import GgufFile, GgufTensor
+
+log = logging.getLogger(__name__)
 
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
@@ -35,6 +41,16 @@ class TensorReader:
         it is missing, of another shape or unreadable.
         """
         raise NotImplementedError
+
+    def stored_bits(self, _name: str) -> int:
+        """How many bits a code of a tensor has in `affine_blocks`; 0 if the file has plain numbers."""
+        return 0
+
+    def affine_blocks(self, name: str, shape: Sequence[int], bits: int | None) -> Iterator[tuple[int, AffineRows]]:
+        """As `blocks`, in affine groups of 32 with so many bits; None: `stored_bits`, with the file's own codes."""
+        assert bits, f"{name} has no codes"
+        for first, block in self.blocks(name, shape):
+            yield first, affine.quantised(block.float().numpy(), bits)
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError as `blocks`."""
@@ -81,9 +97,29 @@ class GgufReader(TensorReader):
         self.name = name
         self._file = file
         self._stored = file.stored_tensors()
+        self._said: set[str] = set()
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        for first, raw in self._raw_blocks(name, shape):
+            yield first, torch.from_numpy(affine.dequantised(raw, self._stored[name].type_.name))
+
+    def stored_bits(self, name: str) -> int:
+        return affine.bits_of(self._stored[name].type_.name)
+
+    def affine_blocks(self, name: str, shape: Sequence[int], bits: int | None) -> Iterator[tuple[int, AffineRows]]:
+        """See `TensorReader`. Says in the log if a type's numbers are rounded once more."""
+        if bits is not None:
+            yield from super().affine_blocks(name, shape, bits)
+            return
+        kind = self._stored[name].type_.name
+        if affine.is_requantised(kind) and kind not in self._said:
+            self._said.add(kind)
+            log.info("%s: its %s weights are rounded to %d bits", self.name, kind, affine.bits_of(kind))
+        for first, raw in self._raw_blocks(name, shape):
+            yield first, affine.affine_rows(raw, kind)
+
+    def _raw_blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         self.require(name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
@@ -91,7 +127,7 @@ class GgufReader(TensorReader):
         step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
         for first in range(0, rows, step):
             begin, end = (tensor.begin + row * row_bytes for row in (first, min(rows, first + step)))
-            yield first, _plain(self._file.bytes_at(begin, end), tensor)
+            yield first, np.frombuffer(self._file.bytes_at(begin, end), np.uint8).reshape(-1, row_bytes)
 
     def in_file(self, name: str) -> "StoredRows":
         """A matrix to look up rows in, which stays in the file."""
@@ -112,7 +148,8 @@ class StoredRows:
         begin = self._tensor.begin
         row_bytes = _row_bytes(self._tensor)
         raw = [self._file.read(self._stream, begin + row * row_bytes, row_bytes) for row in numbers.tolist()]
-        return _plain(b"".join(raw), self._tensor)
+        stored = np.frombuffer(b"".join(raw), np.uint8).reshape(-1, row_bytes)
+        return torch.from_numpy(affine.dequantised(stored, self._tensor.type_.name))
 
 
 def open_tensors(checkpoint: Checkpoint) -> TensorReader:
@@ -121,14 +158,3 @@ def open_tensors(checkpoint: Checkpoint) -> TensorReader:
 
 def _row_bytes(tensor: GgufTensor) -> int:
     return tensor.shape[-1] // tensor.type_.block_size * tensor.type_.block_bytes
-
-
-def _plain(raw: bytes, tensor: GgufTensor) -> Tensor:
-    """The stored rows in `raw`, float32."""
-    from gguf.constants import GGMLQuantizationType  # few checkpoints need it
-    from gguf.quants import dequantize
-
-    stored = np.frombuffer(raw, np.uint8).reshape(-1, _row_bytes(tensor))
-    with np.errstate(invalid="ignore", over="ignore"):  # a family checks for the results of broken scales
-        plain = dequantize(stored, GGMLQuantizationType[tensor.type_.name])
-    return torch.from_numpy(np.array(plain, np.float32, copy=None if plain.flags.writeable else True))

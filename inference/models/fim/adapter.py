@@ -13,8 +13,7 @@ from inference.models.fim.kept_suffix import SuffixKeeper
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
 from inference.models.llama import precision
-from inference.models.llama.linear import Int8DynamicLinear
-from inference.models.llama.network import LlamaNetwork
+from inference.models.llama.causal import CausalNetwork
 from inference.models.prefix_cache import IdlePrefillAdapter, PrefixCache
 
 _TURN = "<|im_start|>"
@@ -35,8 +34,6 @@ _NO_FILLS = (
     "its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone and cannot fill holes; give "
     "a model such as Qwen2.5-Coder"
 )
-_FREE_ROWS = 8
-"""As many cost little more than one, where `Int8DynamicLinear` multiplies them."""
 
 
 class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
@@ -44,7 +41,10 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
 
     ahead_piece_tokens = 16
 
-    def __init__(self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: CausalNetwork, dtype: str, runs_on: str = ""
+    ) -> None:
+        """`runs_on`: see `ModelTraits`."""
         self.name = checkpoint.name
         self.infill_config = checkpoint.infill_config
         self.tokenizer = tokenizer
@@ -82,7 +82,8 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             can_score=True,
             continuable_tokens=network.config.max_position_embeddings,
             is_fim=True,
-            free_rows=_free_rows(network),
+            runs_on=runs_on,
+            free_rows=network.free_rows,
         )
 
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PromptHandle:
@@ -137,9 +138,3 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             self.prompt_token_ms += (_LATEST_SHARE if self.prompt_token_ms else 1.0) * (
                 ms / rows - self.prompt_token_ms
             )
-
-
-def _free_rows(network: LlamaNetwork) -> int:
-    if not network.on_cpu:
-        return _MANY_ROWS
-    return _FREE_ROWS if isinstance(network.head, Int8DynamicLinear) else _FEW_ROWS

@@ -3,13 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from inference.models.family import FimPrefixHandle
 from inference.models.fim.kept_suffix import SuffixKeeper
-from inference.models.llama.network import KvCache, LlamaNetwork
+from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
 CHUNK_TOKENS = 128
@@ -26,7 +27,7 @@ class PromptHandle(FimPrefixHandle):
 
     def __init__(
         self,
-        network: LlamaNetwork,
+        network: CausalNetwork,
         cache: PrefixCache[KvCache],
         ids: Sequence[int],
         on_pass: OnPass,
@@ -39,8 +40,10 @@ class PromptHandle(FimPrefixHandle):
         self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
-        self._kept = keeper.find(self._ids[:-1]) if keeper else None
-        self._kept_rows = self._kept.rows(network) if self._kept else None
+        self._kept = kept = keeper.find(self._ids[:-1]) if keeper else None
+        self._kept_rows: Any = None
+        if kept:
+            self._kept_rows = network.moved_rows(kept.entry, kept.old_start, kept.count, kept.start - kept.old_start)
         self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids if ahead else ids[:-1], ahead=ahead)
         self._cached.entry.reserve(len(ids))
         self.reused_tokens = self._cached.length
@@ -57,7 +60,7 @@ class PromptHandle(FimPrefixHandle):
         cache = self._open
         while (done := len(cache.ids)) < end:
             kept, rows = self._kept, self._kept_rows
-            if kept and rows is not None and done == kept.start:
+            if kept and done == kept.start:
                 cache.append_kept(self._ids[done : done + kept.count], rows, kept.drift_lines)
                 self._kept = self._kept_rows = None
                 continue
@@ -112,7 +115,7 @@ class PromptHandle(FimPrefixHandle):
 class PromptContinuation:
     """A `Continuation` of a prompt, which learns what it feeds."""
 
-    def __init__(self, network: LlamaNetwork, prompt: KvCache, last: list[int], on_pass: OnPass) -> None:
+    def __init__(self, network: CausalNetwork, prompt: KvCache, last: list[int], on_pass: OnPass) -> None:
         self._network = network
         self._prompt = prompt
         self._on_pass = on_pass
@@ -143,7 +146,7 @@ class PromptContinuation:
         return _pass(self._network, fed, self._prompt, num_last, self._on_pass)
 
 
-def _pass(network: LlamaNetwork, ids: Tensor, cache: KvCache, num_last: int, on_pass: OnPass) -> Tensor:
+def _pass(network: CausalNetwork, ids: Tensor, cache: KvCache, num_last: int, on_pass: OnPass) -> Tensor:
     """Appends tokens (1, n); the logits (1, wanted, V) after the last of them."""
     start_s = time.perf_counter()
     hidden = network.forward(ids, cache, num_last)

@@ -9,10 +9,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from inference.models.family import common_ends, common_start
-from inference.models.llama.network import KvCache, LlamaNetwork
+from inference.models.llama.causal import KvCache
 from inference.models.prefix_cache import PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
@@ -37,12 +35,6 @@ class KeptSuffix:
     start: int
     count: int
     drift_lines: int
-
-    def rows(self, network: LlamaNetwork) -> Tensor:
-        """A copy with the keys of the new positions, (L, 2, 1, G, n, D)."""
-        rows = self.entry.keys_values[..., self.old_start : self.old_start + self.count, :].clone()
-        rows[:, 0] = network.shifted(rows[:, 0], self.start - self.old_start)
-        return rows
 
 
 class SuffixKeeper:

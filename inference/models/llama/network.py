@@ -7,12 +7,13 @@ size, d the width, V the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.llama.config import LlamaConfig
 from inference.models.llama.linear import DenseLinear, Int8DynamicLinear, Int8Weight, Linear
 from inference.models.tensor_readers import StoredRows
@@ -22,8 +23,8 @@ Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
 _EXACT_TOKENS = 64
 """Number of top tokens whose logits are recomputed in float32 if the LM head is inexact."""
-SPARE_TOKENS = 256
-"""Allocate room for this many more tokens than needed, so that typing seldom copies."""
+_FREE_ROWS, _FREE_ROWS_DYNAMIC, _FREE_ROWS_GPU = 4, 8, 64
+"""As many cost little more than one: `Int8DynamicLinear` multiplies more of them."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,12 @@ class LayerWeights:
     down: Linear
 
 
-@dataclass(eq=False)
-class KvCache:
-    """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D): a `CacheEntry`.
+class TensorKvCache(KvCache):
+    """Keys and values in L layers, (L, 2, 1, G, capacity, D)."""
 
-    One context at a time reads and extends it. The rows from `kept_from` on were moved here from another prompt, by
-    `drift_lines` since they were read, or are behind such rows; None: all were read here.
-    """
-
-    keys_values: Tensor
-    ids: list[int] = field(default_factory=list)
-    kept_from: int | None = None
-    drift_lines: int = 0
+    def __init__(self, keys_values: Tensor) -> None:
+        super().__init__()
+        self.keys_values = keys_values
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
@@ -62,38 +57,25 @@ class KvCache:
         both[1, :, :, begin:end] = values.transpose(1, 2)
         return both[0, :, :, :end], both[1, :, :, :end]
 
-    @torch.inference_mode()
-    def append_kept(self, ids: Sequence[int], rows: Tensor, drift_lines: int) -> None:
-        """Appends tokens with their rows (L, 2, 1, G, n, D), which were moved here."""
-        self.reserve(len(self.ids) + len(ids))
-        self.keys_values[..., len(self.ids) : len(self.ids) + len(ids), :] = rows
-        self.drift_lines = drift_lines if self.kept_from is None else max(self.drift_lines, drift_lines)
-        self.kept_from = len(self.ids) if self.kept_from is None else self.kept_from
-        self.ids += ids
-
-    def truncate(self, length: int) -> None:
-        del self.ids[length:]
-        if self.kept_from is not None and length <= self.kept_from:
-            self.kept_from = None
-
-    def reserve(self, capacity: int) -> None:
-        if capacity > self.keys_values.shape[-2]:
-            self.keys_values = self._grown(len(self.ids), capacity + SPARE_TOKENS)
-
-    def copied(self, length: int, capacity: int) -> "KvCache":
-        kept_from = None if self.kept_from is None or length <= self.kept_from else self.kept_from
-        return KvCache(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length], kept_from, self.drift_lines)
+    @property
+    def capacity(self) -> int:
+        return self.keys_values.shape[-2]
 
     def size_bytes(self) -> int:
         return self.keys_values.nbytes
 
-    def _grown(self, length: int, capacity: int) -> Tensor:
+    @torch.inference_mode()
+    def write(self, begin: int, rows: Tensor) -> None:
+        """See `KvCache`. Rows (L, 2, 1, G, n, D)."""
+        self.keys_values[..., begin : begin + rows.shape[-2], :] = rows
+
+    def resize(self, length: int, capacity: int) -> None:
         grown = self.keys_values.new_empty((*self.keys_values.shape[:-2], capacity, self.keys_values.shape[-1]))
         grown[..., :length, :] = self.keys_values[..., :length, :]
-        return grown
+        self.keys_values = grown
 
 
-class LlamaNetwork:
+class LlamaNetwork(CausalNetwork):
     """The stack of layers between the embedding and the logits."""
 
     def __init__(
@@ -113,20 +95,21 @@ class LlamaNetwork:
         self.head = head
         self.device = norm.device
         self.on_cpu = norm.device.type == "cpu"
+        on_cpu = _FREE_ROWS_DYNAMIC if isinstance(head, Int8DynamicLinear) else _FREE_ROWS
+        self.free_rows = on_cpu if self.on_cpu else _FREE_ROWS_GPU
         self._is_exact = isinstance(head, DenseLinear) and head.weight.dtype == torch.float32
         self._attention_dtype = torch.float32 if self.on_cpu or self._is_exact else torch.bfloat16
         self._inv_freq = inv_freq
 
-    def empty_cache(self, capacity: int) -> KvCache:
-        """No tokens, and room for this many; on a CPU in 16 bits, as in llama.cpp, unless exact."""
+    def empty_cache(self, capacity: int) -> TensorKvCache:
+        """See `CausalNetwork`. On a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
         shape = (config.num_hidden_layers, 2, 1, config.num_kv_heads, capacity, config.head_size)
         dtype = torch.float16 if self.on_cpu and not self._is_exact else self._attention_dtype
-        return KvCache(torch.empty(shape, device=self.device, dtype=dtype))
+        return TensorKvCache(torch.empty(shape, device=self.device, dtype=dtype))
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor, cache: KvCache, num_last: int) -> Tensor:
-        """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
+    def forward(self, ids: Tensor, cache: TensorKvCache, num_last: int) -> Tensor:
         new_ids = ids[0].tolist()
         start = len(cache.ids)
         end = start + len(new_ids)
@@ -203,13 +186,15 @@ class LlamaNetwork:
         return torch.polar(torch.ones_like(angles), angles)
 
     @torch.inference_mode()
-    def shifted(self, keys: Tensor, by: int) -> Tensor:
-        """Cached keys (..., D) as they would be so many positions further on."""
-        return apply_rotary(keys.float(), self.rotary(torch.tensor([by], device=self.device))[0]).to(keys.dtype)
+    def moved_rows(self, cache: TensorKvCache, begin: int, count: int, by: int) -> Tensor:
+        """See `CausalNetwork`. (L, 2, 1, G, count, D)."""
+        rows = cache.keys_values[..., begin : begin + count, :].clone()
+        rows[:, 0] = apply_rotary(rows[:, 0].float(), self.rotary(torch.tensor([by], device=self.device))[0])
+        return rows
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., d) -> float32 logits (..., V). If the LM head is inexact, recomputes the top tokens in float32."""
+        """See `CausalNetwork`. If the LM head is inexact, recomputes the top tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
         if not isinstance(self.head, Int8DynamicLinear) and not self._is_exact:

@@ -1,6 +1,6 @@
 """Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 import torch
@@ -21,10 +21,10 @@ from inference.models.llama.linear import (
     quantise_rows,
 )
 from inference.models.llama.network import EmbeddingTable, LayerWeights, LlamaNetwork, interleave_rotary
-from inference.models.tensor_readers import GgufReader, open_tensors
+from inference.models.tensor_readers import GgufReader, TensorReader, open_tensors
 
-_EMBEDDING = "model.embed_tokens.weight"
-_HEAD = "lm_head.weight"
+EMBEDDING = "model.embed_tokens.weight"
+HEAD = "lm_head.weight"
 _LOADED_AT = 0.1
 _LAYERS_DONE_AT = 0.7
 _SAME = 0.1
@@ -76,7 +76,7 @@ class NetworkBuilder:
             progress(share, f"layer {layer_index + 1} of {count}")
             layers.append(self._layer(f"model.layers.{layer_index}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
-        head = self._stored(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
+        head = self._stored(HEAD if HEAD in self._weights.shapes else EMBEDDING)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
         inv_freq = torch.tensor(self._config.inv_freq, device=self._device)
@@ -88,10 +88,10 @@ class NetworkBuilder:
 
     def _embedding(self, head: DenseLinear | Int8Weight) -> EmbeddingTable:
         """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
-        is_tied = self._is_tied()
+        is_tied = has_one_vocabulary(self._weights, self._shapes)
         if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
-            return self._weights.in_file(_HEAD if is_tied and _HEAD in self._weights.shapes else _EMBEDDING)
-        return head if is_tied else self._stored(_EMBEDDING)
+            return self._weights.in_file(HEAD if is_tied and HEAD in self._weights.shapes else EMBEDDING)
+        return head if is_tied else self._stored(EMBEDDING)
 
     def _layer(self, prefix: str) -> LayerWeights:
         def read(name: str) -> Tensor:
@@ -168,16 +168,19 @@ class NetworkBuilder:
             self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
         return Int8Weight(packed, scales)
 
-    def _is_tied(self) -> bool:
-        """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
-        if _HEAD not in self._weights.shapes:
-            return True
-        (_, embedding), (_, head) = (
-            next(self._weights.blocks(name, self._shapes[name])) for name in (_EMBEDDING, _HEAD)
-        )
-        embedding, head = embedding[:256].float(), head[:256].float()
-        return bool((embedding - head).norm() < _SAME * head.norm())
-
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):
-            raise ModelError(f"{self._weights.name}: {name} holds NaN or infinity; download the checkpoint again")
+            raise not_finite(self._weights.name, name)
+
+
+def has_one_vocabulary(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
+    if HEAD not in weights.shapes:
+        return True
+    (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING, HEAD))
+    embedding, head = embedding[:256].float(), head[:256].float()
+    return bool((embedding - head).norm() < _SAME * head.norm())
+
+
+def not_finite(model: str, name: str) -> ModelError:
+    return ModelError(f"{model}: {name} holds NaN or infinity; download the checkpoint again")

@@ -1,5 +1,5 @@
-"""DiffusionGemma through MLX, which uses the GPU of Apple silicon: the passes of models/diffusion_gemma, with mlx-vlm's
-layers. That family provides the rest, including the prefix cache.
+"""Models through MLX, which uses the GPU of Apple silicon: the passes of models/diffusion_gemma, with mlx-vlm's layers,
+and those of models/llama for causal models. Their families provide the rest, including the prefix cache.
 
 Holds what registry.py needs; MLX is imported when a model is loaded.
 """
@@ -10,17 +10,28 @@ from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require_mlx_device
 
 
+def _needs_vlm(checkpoint: Checkpoint) -> bool:
+    """Whether it has mlx-vlm's layers; those of causal models are ours."""
+    return checkpoint.model_type == "diffusion_gemma"
+
+
 def runs_by_default(checkpoint: Checkpoint) -> bool:
     """Whether it runs here by default, if no device is named: on a Mac, or if MLX has packed the weights."""
-    return is_installed() and (is_apple_silicon() or read_mlx_packing(checkpoint) is not None)
+    with_vlm = _needs_vlm(checkpoint)
+    is_wanted = is_apple_silicon() or (with_vlm and read_mlx_packing(checkpoint) is not None)
+    return is_wanted and is_installed(with_vlm=with_vlm)
 
 
 def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
-    target = require_mlx_device()
+    with_vlm = _needs_vlm(checkpoint)
+    target = require_mlx_device(with_vlm=with_vlm)
     progress(0.05, "loading MLX")
     try:
-        from inference.models.mlx import weights
+        if with_vlm:
+            from inference.models.mlx import weights as reader
+        else:
+            from inference.models.mlx import llama_weights as reader  # type: ignore[no-redef]
     except ImportError as error:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
-    return weights.load_adapter(checkpoint, target, dtype, progress)
+    return reader.load_adapter(checkpoint, target, dtype, progress)

@@ -19,8 +19,10 @@ DEVICE = "mlx"
 INSTALL = f"install them: {install_hints.format_command(install_hints.install_command('mlx'))}"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
-_DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
-"""The dtypes, with and without a GPU, the usual one first. MLX multiplies the experts of a CPU only in float32."""
+_KEPT_BYTES = 1 << 30
+"""How much unused memory MLX may keep for later; passes of every width need other buffers."""
+DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
+"""The plain dtypes, with and without a GPU, the usual one first. On a CPU MLX multiplies experts in float32 alone."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class MlxDeviceInfo:
     def dtype(self, checkpoint: Checkpoint, requested: str | None) -> str:
         """The requested dtype, or the usual one. Packed weights have one. Raises ModelError."""
         packing = read_mlx_packing(checkpoint)
-        able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
+        able = (f"{packing.bits}bit",) if packing else DTYPES[self.on_gpu]
         if requested is None or requested in able:
             return requested or able[0]
         why = f", whose weights are packed in {packing.bits} bits" if packing else ""
@@ -47,17 +49,18 @@ class MlxDeviceInfo:
         )
 
 
-def is_installed() -> bool:
-    return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm"))
+def is_installed(*, with_vlm: bool) -> bool:
+    """`with_vlm`: also mlx-vlm, which has DiffusionGemma's layers."""
+    return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm")[: 1 + with_vlm])
 
 
 def is_apple_silicon() -> bool:
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
-def require_mlx_device() -> MlxDeviceInfo:
-    """MLX's device here. Raises ModelError if it is unusable."""
-    if not is_installed():
+def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
+    """MLX's device here. Raises ModelError if it is unusable; `with_vlm`: see `is_installed`."""
+    if not is_installed(with_vlm=with_vlm):
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
     try:
         import mlx.core as mx
@@ -68,3 +71,14 @@ def require_mlx_device() -> MlxDeviceInfo:
         return MlxDeviceInfo(False, memory.total, memory.available)
     total = int(mx.device_info(mx.gpu).get("max_recommended_working_set_size", memory.total * _WORKING_SET))
     return MlxDeviceInfo(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))
+
+
+def prepare(device: MlxDeviceInfo) -> None:
+    """Settings of MLX for a model that stays."""
+    import mlx.core as mx
+
+    if device.on_gpu:
+        mx.set_wired_limit(device.total_bytes)  # keep weights in memory that were not used for a while
+        mx.set_cache_limit(_KEPT_BYTES)
+    else:
+        mx.disable_compile()  # on a CPU it calls a C++ compiler, which may be missing

@@ -119,10 +119,6 @@ def _compute(model: Model, progress: OnProgress) -> None:
         mx.eval(arrays[start : start + _READ_TOGETHER])
 
 
-_KEPT_BYTES = 1 << 30
-"""How much unused memory MLX may keep for later; canvases of every width need other buffers."""
-
-
 def load_adapter(
     checkpoint: Checkpoint, device: machine.MlxDeviceInfo, dtype: str | None, progress: OnProgress
 ) -> DiffusionGemmaAdapter:
@@ -130,7 +126,7 @@ def load_adapter(
     tokenizer = checkpoint.tokenizer()
     progress(0.1, "checking memory")
     precision = _fitting(checkpoint, device, dtype)
-    _prepare(device)
+    machine.prepare(device)
     model = load_model(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
     network = MlxNetwork(model)
     free_bytes = machine.require_mlx_device().free_bytes
@@ -158,11 +154,3 @@ def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     stored = checkpoint_files.stored_tensors(checkpoint.folder).items()
     used = [tensor for name, tensor in stored if not any(part in name for part in UNUSED)]
     return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
-
-
-def _prepare(device: machine.MlxDeviceInfo) -> None:
-    if device.on_gpu:
-        mx.set_wired_limit(device.total_bytes)  # keep weights in memory that were not used for a while
-        mx.set_cache_limit(_KEPT_BYTES)
-    else:
-        mx.disable_compile()  # on a CPU it calls a C++ compiler, which may be missing

@@ -29,5 +29,5 @@ def test_a_checkpoint_that_mlx_has_packed_says_that_it_needs_it(tmp_path: Path) 
 
 def test_a_family_that_does_not_run_on_it_says_so(tmp_path: Path) -> None:
     save_open_dcoder(tmp_path)
-    with pytest.raises(ModelError, match="device 'mlx' runs diffusion_gemma models alone"):
+    with pytest.raises(ModelError, match="device 'mlx' runs no masked models"):
         registry.load_model(str(tmp_path), device="mlx")

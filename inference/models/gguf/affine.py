@@ -1,0 +1,137 @@
+"""The weights in a GGUF tensor's bytes: in float32, or as affine groups of 32, weight = scale * code + bias.
+
+The codes of most types are such groups already and stay as they are. The K types with groups of 16 have their numbers
+rounded once more. Knows arrays of NumPy alone. Shapes: n rows of I columns, of whatever dimensions.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUP = 32
+_OWN_BITS = {"Q4_0": 4, "Q4_1": 4, "Q5_0": 5, "Q5_1": 5, "Q8_0": 8, "Q4_K": 4, "Q5_K": 5}
+_REQUANTISED_BITS = {"Q2_K": 4, "Q3_K": 5, "Q6_K": 8}
+"""The fewest that make the type's own loss less than a twentieth larger. Both measured in shares of the weights: Q2_K
+loses .258 and 4 bits .041; Q3_K .119 and 5 bits .032; Q6_K .020 and 8 bits .005, where 6 would lose .019.
+"""
+
+
+@dataclass(frozen=True)
+class AffineRows:
+    """Rows in groups of 32, each with a scale and a bias."""
+
+    codes: NDArray[np.uint8]  # (n, I), below 2^bits
+    scales: NDArray[np.floating[Any]]  # (n, I / 32)
+    biases: NDArray[np.floating[Any]]  # (n, I / 32)
+    bits: int
+
+    def weights(self) -> NDArray[np.float32]:
+        """(n, I)."""
+        scales, biases = (each.astype(np.float32)[..., None] for each in (self.scales, self.biases))
+        groups = self.codes.reshape(*self.scales.shape, GROUP)
+        return (scales * groups + biases).reshape(self.codes.shape)
+
+    def packed(self) -> NDArray[np.uint32]:
+        """The codes as one stream of bits, the lowest first, in words of 32: (n, I * bits / 32)."""
+        eight = self.codes.reshape(-1, 8).astype(np.uint64) << np.arange(0, 8 * self.bits, self.bits, dtype=np.uint64)
+        octets = np.bitwise_or.reduce(eight, 1).astype("<u8").view(np.uint8).reshape(-1, 8)[:, : self.bits]
+        words: NDArray[np.uint32] = octets.reshape(len(self.codes), -1).view("<u4")
+        return words
+
+
+def bits_of(kind: str) -> int:
+    """How many bits a code of a type has here; 0 if the type has no codes."""
+    return (_OWN_BITS | _REQUANTISED_BITS).get(kind, 0)
+
+
+def is_requantised(kind: str) -> bool:
+    return kind in _REQUANTISED_BITS
+
+
+def dequantised(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
+    """Stored rows (n, bytes of a row) -> (n, I)."""
+    from gguf.constants import GGMLQuantizationType  # few checkpoints need it
+    from gguf.quants import dequantize
+
+    with np.errstate(invalid="ignore", over="ignore"):  # a family checks for the results of broken scales
+        plain = dequantize(raw, GGMLQuantizationType[kind])
+    return np.array(plain, np.float32, copy=None if plain.flags.writeable else True)
+
+
+def affine_rows(raw: NDArray[np.uint8], kind: str) -> AffineRows:
+    """Stored rows (n, bytes of a row) of a type that has codes. Scales that are broken there are not finite here."""
+    if kind in _REQUANTISED_BITS:
+        return quantised(dequantised(raw, kind), _REQUANTISED_BITS[kind])
+    exact = _stored(raw, kind)
+    with np.errstate(over="ignore"):
+        return AffineRows(exact.codes, exact.scales.astype(np.float16), exact.biases.astype(np.float16), exact.bits)
+
+
+def quantised(rows: NDArray[np.float32], bits: int) -> AffineRows:
+    """Rows (n, I) rounded to so many bits between the least and the greatest weight of each group."""
+    groups, levels = rows.reshape(len(rows), -1, GROUP), (1 << bits) - 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        biases = groups.min(-1).astype(np.float16)
+        above = groups - biases[..., None].astype(np.float32)
+        scales = (above.max(-1) / levels).astype(np.float16)
+        steps = np.where(scales > 0, scales, 1).astype(np.float32)[..., None]
+        codes = np.clip(np.rint(above / steps), 0, levels).astype(np.uint8)
+    return AffineRows(codes.reshape(rows.shape), scales, biases, bits)
+
+
+def rounding(raw: NDArray[np.uint8], kind: str) -> tuple[float, float]:
+    """How far rounded codes move stored rows, and how far scales and biases of 16 bits do, relative to the weights."""
+    plain, groups = dequantised(raw, kind), affine_rows(raw, kind)
+    exact = groups if is_requantised(kind) else _stored(raw, kind)
+    moved = exact.weights() - plain, groups.weights() - exact.weights()
+    codes, scales = (float(np.linalg.norm(each) / np.linalg.norm(plain)) for each in moved)
+    return codes, scales
+
+
+def _stored(raw: NDArray[np.uint8], kind: str) -> AffineRows:
+    """The file's own codes, with scales and biases in float32, where they are exact."""
+    bits = _OWN_BITS[kind]
+    codes, scales, biases = _super_blocks(raw, bits) if kind.endswith("_K") else _small_blocks(raw, bits, kind[-1])
+    rows = len(raw)
+    return AffineRows(codes.reshape(rows, -1), scales.reshape(rows, -1), biases.reshape(rows, -1), bits)
+
+
+_Groups = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]
+"""Codes (groups, 32), scales and biases (groups,)."""
+
+
+def _small_blocks(raw: NDArray[np.uint8], bits: int, version: str) -> _Groups:
+    """Q4_0 to Q8_0: scale, in version 1 a bias, in 5 bits each code's highest, then the codes, half of them below."""
+    head = 4 if version == "1" else 2
+    size = head + {4: 16, 5: 20, 8: 32}[bits]
+    blocks = raw.reshape(-1, size)
+    numbers = _halves(blocks[:, :head])
+    scales = numbers[:, 0]
+    biases = numbers[:, 1] if version == "1" else scales * -(1 << (bits - 1))
+    if bits == 8:
+        return blocks[:, 2:] ^ 0x80, scales, biases  # from signed numbers to those above the least
+    codes = np.concatenate([blocks[:, -16:] & 15, blocks[:, -16:] >> 4], 1)
+    if bits == 5:
+        codes |= np.unpackbits(blocks[:, head : head + 4], axis=1, bitorder="little") << 4
+    return codes, scales, biases
+
+
+def _super_blocks(raw: NDArray[np.uint8], bits: int) -> _Groups:
+    """Q4_K and Q5_K: eight groups whose scales and biases are six bits each of two numbers for them all."""
+    blocks = raw.reshape(-1, 144 if bits == 4 else 176)
+    scale, bias = _halves(blocks[:, :4]).T[..., None]
+    first, second, third = blocks[:, 4:8], blocks[:, 8:12], blocks[:, 12:16]
+    scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], 1)
+    biases = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], 1)
+    pairs = blocks[:, -128:].reshape(-1, 4, GROUP)
+    codes = np.stack([pairs & 15, pairs >> 4], 2).reshape(-1, 8, GROUP)
+    if bits == 5:
+        codes |= (blocks[:, 16:48][:, None] >> np.arange(8, dtype=np.uint8)[:, None] & 1) << 4
+    with np.errstate(invalid="ignore"):
+        return codes, scale * scales, -bias * biases
+
+
+def _halves(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(raw).view("<f2").astype(np.float32)

@@ -1,0 +1,94 @@
+"""What `fim` asks of a network that reads and writes text in order, whichever library computes it.
+
+Shapes: n new tokens, d the width, V the vocabulary.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from inference.models.llama.config import LlamaConfig
+
+SPARE_TOKENS = 256
+"""Allocate room for this many more tokens than needed, so that typing seldom copies."""
+
+
+class KvCache(ABC):
+    """Tokens, and room for their keys and values, which a subclass holds: a `CacheEntry`.
+
+    One context at a time reads and extends it. The rows from `kept_from` on were moved here from another prompt, by
+    `drift_lines` since they were read, or are behind such rows; None: all were read here.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.kept_from: int | None = None
+        self.drift_lines = 0
+
+    def append_kept(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
+        """Appends tokens with their rows, which `CausalNetwork.moved_rows` moved here."""
+        self.reserve(len(self.ids) + len(ids))
+        self.write(len(self.ids), rows)
+        self.drift_lines = drift_lines if self.kept_from is None else max(self.drift_lines, drift_lines)
+        self.kept_from = len(self.ids) if self.kept_from is None else self.kept_from
+        self.ids += ids
+
+    def truncate(self, length: int) -> None:
+        del self.ids[length:]
+        if self.kept_from is not None and length <= self.kept_from:
+            self.kept_from = None
+
+    def reserve(self, capacity: int) -> None:
+        if capacity > self.capacity:
+            self.resize(len(self.ids), capacity + SPARE_TOKENS)
+
+    def copied(self, length: int, capacity: int) -> Self:
+        other = copy(self)
+        other.ids = self.ids[:]
+        other.truncate(length)
+        other.resize(length, capacity + SPARE_TOKENS)
+        return other
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many tokens there is room for."""
+
+    @abstractmethod
+    def size_bytes(self) -> int: ...
+
+    @abstractmethod
+    def resize(self, length: int, capacity: int) -> None:
+        """Takes memory of its own for `capacity` tokens, with the first `length` rows."""
+
+    @abstractmethod
+    def write(self, begin: int, rows: Any) -> None:
+        """Writes moved rows from `begin` on."""
+
+
+class CausalNetwork(Protocol):
+    """A loaded network. Its caches, their rows and hidden states are arrays of its own library."""
+
+    config: LlamaConfig
+    device: torch.device
+    """Of the tensors that it takes and returns."""
+    on_cpu: bool
+    """Whether torch computes it on the processor, whose formats and times `precision` knows."""
+    free_rows: int
+    """See `ModelTraits.free_rows`."""
+
+    def empty_cache(self, capacity: int) -> KvCache:
+        """No tokens, and room for this many."""
+
+    def forward(self, ids: Tensor, cache: Any, num_last: int) -> Any:
+        """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
+
+    def logits(self, hidden: Any) -> Tensor:
+        """(..., d) -> float32 logits (..., V)."""
+
+    def moved_rows(self, cache: Any, begin: int, count: int, by: int) -> Any:
+        """A copy of `count` rows of a cache from `begin` on, as they would be `by` positions further on."""

@@ -1,0 +1,242 @@
+"""Llama's layers over cached keys and values, computed by MLX: what llama/network.py does with torch.
+
+On a CPU all of it is float32. On a GPU hidden states are float32 and products have 16 bits. In float16 each row is
+divided by its largest number before a product, which is multiplied by it after: Qwen2 has activations that float16
+cannot hold. What only a GPU does was never run by us. Shapes: n new tokens, T tokens that they see, H heads of which
+each of G has its own keys, D their size, L layers, d the width, V the vocabulary, (O, I) a matrix.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import mlx.core as mx
+import torch
+from torch import Tensor
+
+from inference.models.gguf.affine import GROUP
+from inference.models.llama.causal import CausalNetwork, KvCache
+from inference.models.llama.config import LlamaConfig
+from inference.models.mlx.network import tensor_of
+
+_LEAST = 1e-30
+_FREE_ROWS = 4
+
+
+@dataclass(frozen=True)
+class DenseMatrix:
+    """(O, I) weights in the format of their products."""
+
+    weight: mx.array
+
+    def __call__(self, rows: mx.array) -> mx.array:
+        return rows @ self.weight.T
+
+    def rows(self, numbers: mx.array) -> mx.array:
+        """(n,) -> these rows of the matrix, float32 (n, I)."""
+        return self.weight[numbers].astype(mx.float32)
+
+
+@dataclass(frozen=True)
+class PackedMatrix:
+    """(O, I) weights as `AffineRows.packed` packs them."""
+
+    words: mx.array  # uint32 (O, I * bits / 32)
+    scales: mx.array  # float16 (O, I / 32)
+    biases: mx.array  # float16 (O, I / 32)
+    bits: int
+
+    def __call__(self, rows: mx.array) -> mx.array:
+        return mx.quantized_matmul(rows, self.words, self.scales, self.biases, group_size=GROUP, bits=self.bits)
+
+    def rows(self, numbers: mx.array) -> mx.array:
+        """(n,) -> these rows of the matrix, float32 (n, I)."""
+        scales, biases = (each[numbers].astype(mx.float32) for each in (self.scales, self.biases))
+        return mx.dequantize(self.words[numbers], scales, biases, group_size=GROUP, bits=self.bits)
+
+
+Matrix = DenseMatrix | PackedMatrix
+
+
+class Operand(NamedTuple):
+    """Rows (n, I) in the format of products, and the factor (n, 1) that these lack, if any."""
+
+    rows: mx.array
+    factor: mx.array | None
+
+
+@dataclass(frozen=True)
+class Projection:
+    """From the width to heads."""
+
+    matrix: Matrix
+    bias: mx.array | None
+    head_norm: mx.array | None  # (D,)
+
+
+@dataclass(frozen=True)
+class MlxLayer:
+    """The weights of one layer."""
+
+    norm: mx.array  # (d,)
+    queries: Projection
+    keys: Projection
+    values: Projection
+    out: Matrix  # (d, H * D)
+    mlp_norm: mx.array  # (d,)
+    gate: Matrix
+    up: Matrix
+    down: Matrix
+
+
+class MlxKvCache(KvCache):
+    """The keys of a layer, then its values, each (1, G, capacity, D), for one layer after the other."""
+
+    def __init__(self, arrays: list[mx.array]) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+    def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Writes (1, G, n, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
+        begin, end = len(self.ids), len(self.ids) + keys.shape[2]
+        both = self.arrays[2 * layer : 2 * layer + 2]
+        for array, new in zip(both, (keys, values), strict=True):
+            array[:, :, begin:end] = new.astype(array.dtype)
+        return both[0][:, :, :end], both[1][:, :, :end]
+
+    @property
+    def capacity(self) -> int:
+        return int(self.arrays[0].shape[2])
+
+    def size_bytes(self) -> int:
+        return sum(int(array.nbytes) for array in self.arrays)
+
+    def write(self, begin: int, rows: Sequence[mx.array]) -> None:
+        """See `KvCache`. (1, G, n, D) for each array."""
+        for array, new in zip(self.arrays, rows, strict=True):
+            array[:, :, begin : begin + new.shape[2]] = new
+
+    def resize(self, length: int, capacity: int) -> None:
+        old, shape = self.arrays, self.arrays[0].shape
+        self.arrays = [mx.zeros((*shape[:2], capacity, shape[3]), array.dtype) for array in old]
+        self.write(0, [array[:, :, :length] for array in old])
+        mx.eval(*self.arrays)
+
+
+class MlxLlamaNetwork(CausalNetwork):
+    """The stack of layers between the embedding and the logits."""
+
+    def __init__(
+        self,
+        config: LlamaConfig,
+        layers: Sequence[MlxLayer],
+        embedding: Matrix,
+        norm: mx.array,
+        head: Matrix,
+        periods: mx.array,
+        dtype: mx.Dtype,
+        *,
+        is_interleaved: bool,
+    ) -> None:
+        """`periods` (D / 2,): in how many positions each pair of a head's numbers turns by one radian. `dtype`: of
+        products. `is_interleaved`: such pairs are neighbours, otherwise of both halves of a head.
+        """
+        self.config = config
+        self.device = torch.device("cpu")
+        self.on_cpu = False
+        self.free_rows = _FREE_ROWS
+        self._layers = layers
+        self._embedding = embedding
+        self._norm = norm
+        self._head = head
+        self._periods = periods
+        self._dtype = dtype
+        self._cache_dtype = mx.float32 if dtype == mx.float32 else mx.float16
+        self._is_interleaved = is_interleaved
+
+    def empty_cache(self, capacity: int) -> MlxKvCache:
+        config = self.config
+        shape = (1, config.num_kv_heads, capacity, config.head_size)
+        return MlxKvCache([mx.zeros(shape, self._cache_dtype) for _ in range(2 * config.num_hidden_layers)])
+
+    def forward(self, ids: Tensor, cache: MlxKvCache, num_last: int) -> mx.array:
+        """See `CausalNetwork`. Hidden states, keys and values are computed when this returns."""
+        new_ids = ids[0].tolist()
+        start, width = len(cache.ids), len(new_ids)
+        hidden = self._embedding.rows(mx.array(new_ids))  # (n, d)
+        for number, layer in enumerate(self._layers):
+            operand = self._operand(self._normed(hidden, layer.norm))
+            queries, keys = (self._turned(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
+            seen = cache.append(number, keys, self._heads(operand, layer.values))
+            if number + 1 == len(self._layers):  # of the other rows, later ones read only keys and values
+                hidden, queries = hidden[width - num_last :], queries[:, :, width - num_last :]
+            if not len(hidden):
+                break
+            hidden = hidden + self._product(layer.out, self._operand(self._attention(queries, *seen)))
+            operand = self._operand(self._normed(hidden, layer.mlp_norm))
+            gate, up = self._product(layer.gate, operand), self._product(layer.up, operand)
+            hidden = hidden + self._product(layer.down, self._operand(gate * mx.sigmoid(gate) * up))
+        last = self._normed(hidden, self._norm)[None]
+        mx.eval(last, *cache.arrays)
+        cache.ids += new_ids
+        return last
+
+    def logits(self, hidden: mx.array) -> Tensor:
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        return tensor_of(self._product(self._head, self._operand(flat))).view(*hidden.shape[:-1], -1)
+
+    def moved_rows(self, cache: MlxKvCache, begin: int, count: int, by: int) -> list[mx.array]:
+        """See `CausalNetwork`. (1, G, count, D) for each array of the cache."""
+        rows = [array[:, :, begin : begin + count] for array in cache.arrays]
+        for number, keys in enumerate(rows[::2]):
+            apart = keys.astype(mx.float32).reshape(-1, 1, self.config.head_size)  # each is row 0 of its own
+            rows[2 * number] = self._turned(apart, by).reshape(keys.shape).astype(keys.dtype)
+        mx.eval(*rows)
+        return rows
+
+    def _normed(self, rows: mx.array, weight: mx.array) -> mx.array:
+        return mx.fast.rms_norm(rows, weight, self.config.rms_norm_eps)
+
+    def _operand(self, rows: mx.array) -> Operand:
+        """Float32 rows as they are multiplied."""
+        if self._dtype != mx.float16:
+            return Operand(rows.astype(self._dtype), None)
+        largest = mx.maximum(mx.abs(rows).max(-1, keepdims=True), _LEAST)
+        return Operand((rows / largest).astype(mx.float16), largest)
+
+    def _product(self, matrix: Matrix, operand: Operand) -> mx.array:
+        """(n, I) -> float32 (n, O)."""
+        product = matrix(operand.rows).astype(mx.float32)
+        return product if operand.factor is None else product * operand.factor
+
+    def _heads(self, operand: Operand, projection: Projection) -> mx.array:
+        """(n, d) -> (1, heads, n, D)."""
+        rows = self._product(projection.matrix, operand)
+        if projection.bias is not None:
+            rows = rows + projection.bias
+        heads = rows.reshape(1, len(rows), -1, self.config.head_size)
+        if projection.head_norm is not None:
+            heads = self._normed(heads, projection.head_norm)
+        return heads.transpose(0, 2, 1, 3)
+
+    def _turned(self, heads: mx.array, start: int) -> mx.array:
+        """Heads (..., n, D) turned to their positions, from `start` on. Turns add up, so cached keys can be moved."""
+        periods = self._periods if start >= 0 else -self._periods  # on a GPU offsets are not negative
+        return mx.fast.rope(
+            heads,
+            self.config.head_size,
+            traditional=self._is_interleaved,
+            base=None,
+            scale=1.0,
+            offset=abs(start),
+            freqs=periods,
+        )
+
+    def _attention(self, queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+        """Queries (1, H, n, D), the last of T -> float32 (n, H * D)."""
+        mask = "causal" if queries.shape[2] > 1 else None
+        scale = self.config.head_size**-0.5
+        attended = mx.fast.scaled_dot_product_attention(
+            queries.astype(keys.dtype), keys, values, scale=scale, mask=mask
+        )
+        return attended.transpose(0, 2, 1, 3).reshape(queries.shape[2], -1).astype(mx.float32)

@@ -1,0 +1,166 @@
+"""Reads the weights of a checked Llama-shaped checkpoint into MLX, one tensor at a time.
+
+Those of a quantised GGUF file keep its bits, as gguf/affine.py has them. Plain numbers stay plain, or get 8 bits.
+"""
+
+from collections import Counter
+from math import prod
+
+import mlx.core as mx
+import numpy as np
+import torch
+
+from inference.models import devices, tokenizer_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.devices import EIGHT_BIT
+from inference.models.family import ModelError, OnProgress
+from inference.models.fim.adapter import LlamaFimAdapter
+from inference.models.gguf.affine import GROUP
+from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
+from inference.models.llama.weights import EMBEDDING, HEAD, has_one_vocabulary, not_finite
+from inference.models.mlx import machine
+from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
+from inference.models.mlx.machine import MlxDeviceInfo
+from inference.models.mlx.network import array_of
+from inference.models.tensor_readers import open_tensors
+
+_LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
+_WORD_BITS = 32
+_SCALES_BITS = 1
+"""For each weight: those of scale and bias, for each group."""
+
+
+def load_adapter(
+    checkpoint: Checkpoint, device: MlxDeviceInfo, dtype: str | None, progress: OnProgress
+) -> LlamaFimAdapter:
+    """The model in the memory of this machine. Raises ModelError."""
+    tokenizer = tokenizer_files.load_tokenizer(checkpoint)
+    progress(0.05, "checking memory")
+    builder = MlxNetworkBuilder(checkpoint, device, dtype)
+    machine.prepare(device)
+    return LlamaFimAdapter(checkpoint, tokenizer, builder.network(progress), builder.dtype, device.name)
+
+
+class MlxNetworkBuilder:
+    """Builds a network from a checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint, device: MlxDeviceInfo, requested: str | None) -> None:
+        """Raises ModelError if it does not fit, or the requested dtype does not run."""
+        self._config = llama_config(checkpoint)
+        self._weights = open_tensors(checkpoint)
+        self._shapes = weight_shapes(self._config)
+        self._is_tied = has_one_vocabulary(self._weights, self._shapes)
+        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
+        self._plain = machine.DTYPES[device.on_gpu]
+        self._file_dtype = self._most_bits()
+        self.dtype = self._chosen_dtype(checkpoint.name, device, requested)
+        """Of the weights: the bits of most of the file's, 8 bits, or a plain format."""
+        packed = "float16" if device.on_gpu else "float32"
+        self._product_dtype = self.dtype if self.dtype in self._plain else packed
+
+    def network(self, progress: OnProgress) -> MlxLlamaNetwork:
+        """The network, in MLX's memory. Raises ModelError if the weights differ from the checkpoint's description."""
+        count, layers = self._config.num_hidden_layers, []
+        for number in range(count):
+            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
+            progress(share, f"layer {number + 1} of {count}")
+            layers.append(self._layer(f"model.layers.{number}."))
+        progress(_LAYERS_DONE_AT, "vocabulary")
+        head = self._matrix(HEAD if HEAD in self._weights.shapes else EMBEDDING)
+        periods = 1 / mx.array(self._config.inv_freq)
+        if ROPE_FACTORS in self._weights.shapes:
+            periods = periods * self._vector(ROPE_FACTORS)
+        mx.eval(periods)
+        return MlxLlamaNetwork(
+            self._config,
+            layers,
+            head if self._is_tied else self._matrix(EMBEDDING),
+            self._vector("model.norm.weight"),
+            head,
+            periods,
+            getattr(mx, self._product_dtype),
+            is_interleaved=self._is_interleaved,
+        )
+
+    def _most_bits(self) -> str:
+        """The bits of most weights of the file, as a dtype; "" for plain numbers."""
+        sizes: Counter[int] = Counter()
+        for name, shape in self._weights.shapes.items():
+            sizes[self._weights.stored_bits(name)] += prod(shape)
+        bits = max(sizes, key=lambda each: sizes[each])
+        return f"{bits}bit" if bits else ""
+
+    def _chosen_dtype(self, model: str, device: MlxDeviceInfo, requested: str | None) -> str:
+        usual = [self._file_dtype] if self._file_dtype else [self._plain[0], EIGHT_BIT]
+        able = list(dict.fromkeys([*usual, *self._plain, EIGHT_BIT]))
+        if requested is not None and requested not in able:
+            raise ModelError(
+                f"dtype '{requested}' does not run on {device.name} for {model}; choose one of {', '.join(able)}"
+            )
+        dtypes = [requested] if requested else usual
+        return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)
+
+    def _weight_bytes(self, dtype: str) -> float:
+        unused = {EMBEDDING} if self._is_tied and HEAD in self._weights.shapes else set()
+        names = self._weights.shapes.keys() & self._shapes.keys() - unused
+        return sum(prod(self._shapes[name]) * self._bits_per_weight(name, dtype) / 8 for name in names)
+
+    def _bits_per_weight(self, name: str, dtype: str) -> int:
+        if bits := self._packed_bits(name, dtype):
+            return bits + _SCALES_BITS
+        return 32 if dtype == "float32" else 16
+
+    def _packed_bits(self, name: str, dtype: str) -> int:
+        """How many bits a code of a tensor has in a dtype; 0 if it has none."""
+        shape = self._shapes[name]
+        if dtype in self._plain or len(shape) == 1 or shape[-1] % GROUP:
+            return 0
+        return self._weights.stored_bits(name) if dtype == self._file_dtype else 8
+
+    def _layer(self, prefix: str) -> MlxLayer:
+        return MlxLayer(
+            norm=self._vector(prefix + "input_layernorm.weight"),
+            queries=self._projection(prefix + "self_attn.q"),
+            keys=self._projection(prefix + "self_attn.k"),
+            values=self._projection(prefix + "self_attn.v"),
+            out=self._matrix(prefix + "self_attn.o_proj.weight"),
+            mlp_norm=self._vector(prefix + "post_attention_layernorm.weight"),
+            gate=self._matrix(prefix + "mlp.gate_proj.weight"),
+            up=self._matrix(prefix + "mlp.up_proj.weight"),
+            down=self._matrix(prefix + "mlp.down_proj.weight"),
+        )
+
+    def _projection(self, name: str) -> Projection:
+        bias, norm = (
+            self._vector(each) if each in self._shapes else None
+            for each in (f"{name}_proj.bias", f"{name}_norm.weight")
+        )
+        return Projection(self._matrix(f"{name}_proj.weight"), bias, norm)
+
+    def _vector(self, name: str) -> mx.array:
+        return self._tensor(name, torch.float32)
+
+    def _matrix(self, name: str) -> Matrix:
+        bits = self._packed_bits(name, self.dtype)
+        return (
+            self._packed(name, bits) if bits else DenseMatrix(self._tensor(name, devices.DTYPES[self._product_dtype]))
+        )
+
+    def _tensor(self, name: str, dtype: torch.dtype) -> mx.array:
+        tensor = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), dtype)
+        if not bool(tensor.isfinite().all()):
+            raise not_finite(self._weights.name, name)
+        return array_of(tensor)
+
+    def _packed(self, name: str, bits: int) -> PackedMatrix:
+        """Of which never more than some megabytes are unpacked in memory."""
+        high, wide = self._shapes[name]
+        words = np.empty((high, wide * bits // _WORD_BITS), np.uint32)
+        scales, biases = np.empty((2, high, wide // GROUP), np.float16)
+        own = None if self.dtype == self._file_dtype else bits
+        for first, block in self._weights.affine_blocks(name, (high, wide), own):
+            here = slice(first, first + len(block.codes))
+            words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
+        if not np.isfinite(scales).all() or not np.isfinite(biases).all():
+            raise not_finite(self._weights.name, name)
+        return PackedMatrix(mx.array(words), mx.array(scales), mx.array(biases), bits)
