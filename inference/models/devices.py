@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -123,12 +123,20 @@ def needed_bytes(weight_bytes: float) -> int:
 
 
 def choose_fitting_dtype(
-    name: str, device: torch.device | str, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
+    name: str,
+    device: torch.device | str,
+    free: int,
+    dtypes: Sequence[str],
+    weight_bytes: Callable[[str], float],
+    *,
+    bitsandbytes: Collection[str] = (FOUR_BIT,),
 ) -> str:
-    """The first dtype that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
+    """The first dtype that fits into `free` bytes; those of `bitsandbytes` need that package. Raises ModelError if none
+    does.
+    """
     needs = {dtype: needed_bytes(weight_bytes(dtype)) for dtype in dtypes}
     small = [dtype for dtype, needed in needs.items() if needed <= free]
-    able = [dtype for dtype in small if dtype != FOUR_BIT or has_bitsandbytes()]
+    able = [dtype for dtype in small if dtype not in bitsandbytes or has_bitsandbytes()]
     if able:
         return able[0]
     needed = " or ".join(f"{count / 1e9:.1f} GB in {dtype}" for dtype, count in needs.items())

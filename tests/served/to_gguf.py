@@ -6,6 +6,7 @@ units are Qwen2's, which is what the file says. Needs the package `gguf`.
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import gguf
@@ -13,8 +14,12 @@ import numpy as np
 from safetensors.torch import load_file
 
 
-def main(folder: Path, file: Path) -> None:
-    """In float32, so that it computes what the folder's weights do."""
+Stored = tuple[np.ndarray, gguf.GGMLQuantizationType | None]
+"""The contents of a tensor, and its type if that is not what the array says."""
+
+
+def main(folder: Path, file: Path, stored: Callable[[str, np.ndarray], Stored] = lambda _name, it: (it, None)) -> None:
+    """In float32, so that it computes what the folder's weights do, or as `stored` makes it of a name and weights."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     kind = config["model_type"]
     writer = gguf.GGUFWriter(file, kind)
@@ -25,7 +30,8 @@ def main(folder: Path, file: Path) -> None:
         values = weight.float().numpy().astype(np.float32)
         if kind == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = _neighbours(values, config)
-        writer.add_tensor(names.get_name(name, (".weight", ".bias")), values)
+        content, type_ = stored(name, values)
+        writer.add_tensor(names.get_name(name, (".weight", ".bias")), content, raw_dtype=type_)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -98,7 +98,9 @@ class MlxNetworkBuilder:
                 f"dtype '{requested}' does not run on {device.name} for {model}; choose one of {', '.join(able)}"
             )
         dtypes = [requested] if requested else usual
-        return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)
+        return devices.choose_fitting_dtype(
+            model, device.name, device.free_bytes, dtypes, self._weight_bytes, bitsandbytes=()
+        )
 
     def _weight_bytes(self, dtype: str) -> float:
         unused = {EMBEDDING} if self._is_tied and HEAD in self._weights.shapes else set()
