@@ -13,7 +13,6 @@ import gguf
 import numpy as np
 from safetensors.torch import load_file
 
-
 Stored = tuple[np.ndarray, gguf.GGMLQuantizationType | None]
 """The contents of a tensor, and its type if that is not what the array says."""
 

@@ -6,6 +6,7 @@ unknown numbers. MLX reads and computes a weight on first use, so declared but a
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,7 +19,7 @@ from transformers import DiffusionGemmaConfig
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import needed_bytes
+from inference.models.devices import choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
 from inference.models.diffusion_gemma.config import read_mlx_packing, scales_name_of
 from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
@@ -136,15 +137,9 @@ def load_adapter(
 
 def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
-    dtype = device.dtype(checkpoint, requested)
-    needed = needed_bytes(_weight_bytes(checkpoint, dtype))
-    if needed <= device.free_bytes:
-        return dtype
-    raise ModelError(
-        f"{checkpoint.name} needs {needed / 1e9:.1f} GB in {dtype}, but {device.name} has "
-        f"{device.free_bytes / 1e9:.1f} GB free; close other programs, or choose a smaller model, such as one in "
-        "4 bits"
-    )
+    dtypes = [device.dtype(checkpoint, requested)]
+    size = partial(_weight_bytes, checkpoint)
+    return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size, bitsandbytes=())
 
 
 def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:

@@ -1,4 +1,4 @@
-"""GGUF's weights as affine groups: against gguf's own reader, on random blocks and on those that no quantiser writes."""
+"""GGUF's weights as affine groups: equal to gguf's own reader, also for blocks that no quantiser writes."""
 
 from pathlib import Path
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
@@ -19,7 +17,6 @@ from inference.models.fim.kept_suffix import KEEP_SUFFIX_VARIABLE
 from inference.models.gguf import affine, header
 from inference.models.mlx.llama_weights import MlxNetworkBuilder
 from inference.models.mlx.machine import MlxDeviceInfo
-from inference.models.tensor_readers import GgufReader
 from tests.inference.models.fim.checkpoints import FIM, greedy, loaded, random_checkpoint
 from tests.inference.models.fim.test_family import (  # noqa: F401
     AFTER,
@@ -155,7 +152,9 @@ def test_kept_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, monke
         kept, exact = (each.prefixes.entries[0] for each in (family, fresh))
         assert kept.kept_from is not None
         assert kept.ids == exact.ids
-        pairs = (each.network.moved_rows(entry, 0, len(kept.ids), 0) for each, entry in ((family, kept), (fresh, exact)))
+        pairs = (
+            each.network.moved_rows(entry, 0, len(kept.ids), 0) for each, entry in ((family, kept), (fresh, exact))
+        )
         keys, wanted = (torch.from_numpy(np.asarray(arrays[0])) for arrays in pairs)
         torch.testing.assert_close(keys, wanted, atol=1e-4, rtol=1e-3)
 
@@ -164,7 +163,7 @@ def test_prompts_that_nobody_reads_stay_within_the_limit(family: LlamaFimAdapter
     one = family.prefixes.entries[0].size_bytes()
     family.prefixes.max_bytes = 3 * one
     for number in range(6):
-        read(family, f"value_{number} = {number}\n" * 20, SUFFIX)
+        read(family, f"value_{number} = {number}\n" * 9, "")
     assert len(family.prefixes.entries) > 1
     assert family.prefixes.size_bytes() <= 3 * one
 
