@@ -35,8 +35,11 @@ class AffineRows:
 
     def packed(self) -> NDArray[np.uint32]:
         """The codes as one stream of bits, the lowest first, in words of 32: (n, I * bits / 32)."""
-        eight = self.codes.reshape(-1, 8).astype(np.uint64) << np.arange(0, 8 * self.bits, self.bits, dtype=np.uint64)
-        octets = np.bitwise_or.reduce(eight, 1).astype("<u8").view(np.uint8).reshape(-1, 8)[:, : self.bits]
+        eight = self.codes.reshape(-1, 8)  # which fill as many bytes as a code has bits
+        filled = np.zeros(len(eight), "<u8")
+        for place in range(8):
+            filled |= eight[:, place].astype("<u8") << np.uint64(place * self.bits)
+        octets = filled.view(np.uint8).reshape(-1, 8)[:, : self.bits]
         words: NDArray[np.uint32] = octets.reshape(len(self.codes), -1).view("<u4")
         return words
 
@@ -76,8 +79,8 @@ def quantised(rows: NDArray[np.float32], bits: int) -> AffineRows:
         biases = groups.min(-1).astype(np.float16)
         above = groups - biases[..., None].astype(np.float32)
         scales = (above.max(-1) / levels).astype(np.float16)
-        steps = np.where(scales > 0, scales, 1).astype(np.float32)[..., None]
-        codes = np.clip(np.rint(above / steps), 0, levels).astype(np.uint8)
+        above /= np.where(scales > 0, scales, 1).astype(np.float32)[..., None]
+        codes = np.rint(above, out=above).clip(0, levels, out=above).astype(np.uint8)
     return AffineRows(codes.reshape(rows.shape), scales, biases, bits)
 
 

@@ -2,8 +2,11 @@
 
 On a CPU all of it is float32. On a GPU hidden states are float32 and products have 16 bits. In float16 each row is
 divided by its largest number before a product, which is multiplied by it after: Qwen2 has activations that float16
-cannot hold. What only a GPU does was never run by us. Shapes: n new tokens, T tokens that they see, H heads of which
-each of G has its own keys, D their size, L layers, d the width, V the vocabulary, (O, I) a matrix.
+cannot hold. We have no such GPU: 16 bits were tried on a CPU, where the logits of Qwen2.5-Coder 0.5B moved by .001 with
+sums in float32, as a GPU adds, and by .04 with MLX's there, in float16.
+
+Shapes: n new tokens, T tokens that they see, H heads of which each of G has its own keys, D their size, d the width, V
+the vocabulary, (O, I) a matrix.
 """
 
 from collections.abc import Sequence

@@ -67,17 +67,17 @@ class MlxNetworkBuilder:
             layers.append(self._layer(f"model.layers.{number}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
         head = self._matrix(HEAD if HEAD in self._weights.shapes else EMBEDDING)
-        periods = 1 / mx.array(self._config.inv_freq)
+        inv_freq = mx.array(self._config.inv_freq)
         if ROPE_FACTORS in self._weights.shapes:
-            periods = periods * self._vector(ROPE_FACTORS)
-        mx.eval(periods)
+            inv_freq = inv_freq / self._tensor(ROPE_FACTORS)
+        self._require_finite(ROPE_FACTORS, inv_freq)
         return MlxLlamaNetwork(
             self._config,
             layers,
             head if self._is_tied else self._matrix(EMBEDDING),
-            self._vector("model.norm.weight"),
+            self._tensor("model.norm.weight"),
             head,
-            periods,
+            1 / inv_freq,
             getattr(mx, self._product_dtype),
             is_interleaved=self._is_interleaved,
         )
@@ -121,12 +121,12 @@ class MlxNetworkBuilder:
 
     def _layer(self, prefix: str) -> MlxLayer:
         return MlxLayer(
-            norm=self._vector(prefix + "input_layernorm.weight"),
+            norm=self._tensor(prefix + "input_layernorm.weight"),
             queries=self._projection(prefix + "self_attn.q"),
             keys=self._projection(prefix + "self_attn.k"),
             values=self._projection(prefix + "self_attn.v"),
             out=self._matrix(prefix + "self_attn.o_proj.weight"),
-            mlp_norm=self._vector(prefix + "post_attention_layernorm.weight"),
+            mlp_norm=self._tensor(prefix + "post_attention_layernorm.weight"),
             gate=self._matrix(prefix + "mlp.gate_proj.weight"),
             up=self._matrix(prefix + "mlp.up_proj.weight"),
             down=self._matrix(prefix + "mlp.down_proj.weight"),
@@ -134,25 +134,20 @@ class MlxNetworkBuilder:
 
     def _projection(self, name: str) -> Projection:
         bias, norm = (
-            self._vector(each) if each in self._shapes else None
+            self._tensor(each) if each in self._shapes else None
             for each in (f"{name}_proj.bias", f"{name}_norm.weight")
         )
         return Projection(self._matrix(f"{name}_proj.weight"), bias, norm)
 
-    def _vector(self, name: str) -> mx.array:
-        return self._tensor(name, torch.float32)
-
     def _matrix(self, name: str) -> Matrix:
         bits = self._packed_bits(name, self.dtype)
-        return (
-            self._packed(name, bits) if bits else DenseMatrix(self._tensor(name, devices.DTYPES[self._product_dtype]))
-        )
+        return self._packed(name, bits) if bits else DenseMatrix(self._tensor(name, self._product_dtype))
 
-    def _tensor(self, name: str, dtype: torch.dtype) -> mx.array:
-        tensor = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), dtype)
-        if not bool(tensor.isfinite().all()):
-            raise not_finite(self._weights.name, name)
-        return array_of(tensor)
+    def _tensor(self, name: str, dtype: str = "float32") -> mx.array:
+        stored = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), devices.DTYPES[dtype])
+        array = array_of(stored)
+        self._require_finite(name, array)
+        return array
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
         """Of which never more than some megabytes are unpacked in memory."""
@@ -163,6 +158,11 @@ class MlxNetworkBuilder:
         for first, block in self._weights.affine_blocks(name, (high, wide), own):
             here = slice(first, first + len(block.codes))
             words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
-        if not np.isfinite(scales).all() or not np.isfinite(biases).all():
+        matrix = PackedMatrix(mx.array(words), mx.array(scales), mx.array(biases), bits)
+        self._require_finite(name, matrix.scales)
+        self._require_finite(name, matrix.biases)
+        return matrix
+
+    def _require_finite(self, name: str, array: mx.array) -> None:
+        if not bool(mx.isfinite(array).all()):
             raise not_finite(self._weights.name, name)
-        return PackedMatrix(mx.array(words), mx.array(scales), mx.array(biases), bits)
