@@ -92,10 +92,11 @@ class MlxNetworkBuilder:
 
     def _chosen_dtype(self, model: str, device: MlxDeviceInfo, requested: str | None) -> str:
         usual = [self._file_dtype] if self._file_dtype else [self._plain[0], EIGHT_BIT]
-        able = list(dict.fromkeys([*usual, *self._plain, EIGHT_BIT]))
-        if requested is not None and requested not in able:
+        able = (*self._plain, EIGHT_BIT)
+        if requested not in (None, self._file_dtype, *able):
             raise ModelError(
-                f"dtype '{requested}' does not run on {device.name} for {model}; choose one of {', '.join(able)}"
+                f"dtype '{requested}' does not run on {device.name} for {model}; leave it out to use {usual[0]}, or "
+                f"choose one of {', '.join(able)}"
             )
         dtypes = [requested] if requested else usual
         return devices.choose_fitting_dtype(
