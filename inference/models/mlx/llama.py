@@ -122,7 +122,8 @@ class MlxKvCache(KvCache):
     def resize(self, length: int, capacity: int) -> None:
         old, shape = self.arrays, self.arrays[0].shape
         self.arrays = [mx.zeros((*shape[:2], capacity, shape[3]), array.dtype) for array in old]
-        self.write(0, [array[:, :, :length] for array in old])
+        if length:
+            self.write(0, [array[:, :, :length] for array in old])
         mx.eval(*self.arrays)
 
 
@@ -179,7 +180,7 @@ class MlxLlamaNetwork(CausalNetwork):
             operand = self._operand(self._normed(hidden, layer.mlp_norm))
             gate, up = self._product(layer.gate, operand), self._product(layer.up, operand)
             hidden = hidden + self._product(layer.down, self._operand(gate * mx.sigmoid(gate) * up))
-        last = self._normed(hidden, self._norm)[None]
+        last = (self._normed(hidden, self._norm) if num_last else hidden)[None]
         mx.eval(last, *cache.arrays)
         cache.ids += new_ids
         return last

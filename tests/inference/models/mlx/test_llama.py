@@ -209,6 +209,10 @@ def test_a_published_file_takes_little_memory_and_says_what_torch_says() -> None
     check_close(found, loaded(place), 1e-2)
 
 
+def test_without_a_mac_torch_computes_unless_mlx_is_named() -> None:
+    assert registry.load_model(str(FIM)).traits.runs_on == ""
+
+
 def test_only_mlx_itself_is_needed() -> None:
     code = (
         "import sys; from inference.models import registry; registry.load_model(sys.argv[1], device='mlx'); "
