@@ -18,6 +18,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header
+from inference.models.gguf.architectures import hub_config, hub_tensors
 from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
@@ -50,7 +51,7 @@ class Checkpoint:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each weight, by the hub's name for it. Reads headers alone. Raises ModelError."""
-        tensors = self.gguf.stored_tensors() if self.gguf else checkpoint_files.stored_tensors(self.folder)
+        tensors = hub_tensors(self.gguf) if self.gguf else checkpoint_files.stored_tensors(self.folder)
         return {name: tensor.shape for name, tensor in tensors.items()}
 
     def tokenizer(self) -> Tokenizer:
@@ -121,7 +122,7 @@ def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> 
     folder = checkpoint_path(model)
     if file := _gguf_in(folder):  # the files beside it are ignored: the folder may belong to another program
         gguf = header.read_header(file)
-        config = gguf.config()
+        config = hub_config(gguf)
         return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), gguf)
     try:
         config = checkpoint_files.read_json(folder / "config.json")
@@ -154,7 +155,7 @@ def _gguf_in(path: Path) -> Path | None:
         return path
     if (path / "config.json").exists():
         return None
-    files = sorted(path.glob(f"*{header.SUFFIX}"))
+    files = sorted(file for file in path.glob(f"*{header.SUFFIX}") if not header.is_later_part(file))
     if len(files) > 1:
         raise ModelError(f"{path} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
     return files[0] if files else None

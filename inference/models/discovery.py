@@ -22,6 +22,7 @@ from inference.messages import EditKind
 from inference.models import checkpoint_files, edit_prompts, fim_tokens, machine_cache
 from inference.models.family import ModelError
 from inference.models.gguf import header
+from inference.models.gguf.architectures import hub_config
 from inference.terminal import printable
 
 _MAX_FILES = 200
@@ -30,7 +31,6 @@ _DEPTH = 5
 _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
-_SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 class _Layer(msgspec.Struct, rename={"media_type": "mediaType"}):
@@ -128,7 +128,7 @@ def _problem_of(path: Path) -> str:
     if not str(path).isprintable():
         return "its path has control characters; rename it"
     try:
-        header.read_header(path).config()
+        hub_config(header.read_header(path))
     except ModelError as error:
         return printable(str(error).removeprefix(f"{path}").strip(": "))
     return ""
@@ -142,7 +142,7 @@ def _files() -> Iterator[tuple[str, str, Path]]:
         yield from _ollama_files(folder)
     for program, folder in _folders():
         for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
-            if not _SPLIT.search(path.name):
+            if not header.is_later_part(path):
                 yield program, path.stem, path
 
 

@@ -16,7 +16,8 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import affine
 from inference.models.gguf.affine import AffineRows
-from inference.models.gguf.header import GgufFile, GgufTensor
+from inference.models.gguf.architectures import hub_tensors
+from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_bytes
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +96,7 @@ class GgufReader(TensorReader):
 
     def __init__(self, name: str, file: GgufFile) -> None:
         self.name = name
-        self._file = file
-        self._stored = file.stored_tensors()
+        self._stored = hub_tensors(file)
         self._said: set[str] = set()
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
@@ -127,29 +127,31 @@ class GgufReader(TensorReader):
         step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
         for first in range(0, rows, step):
             begin, end = (tensor.begin + row * row_bytes for row in (first, min(rows, first + step)))
-            yield first, np.frombuffer(self._file.bytes_at(begin, end), np.uint8).reshape(-1, row_bytes)
+            with open_file(tensor.path) as stream:
+                raw = read_bytes(stream, begin, end)
+            yield first, np.frombuffer(raw, np.uint8).reshape(-1, row_bytes)
 
     def in_file(self, name: str) -> "StoredRows":
         """A matrix to look up rows in, which stays in the file."""
-        return StoredRows(self._file, self._stored[name])
+        return StoredRows(self._stored[name])
 
 
 class StoredRows:
     """A matrix (O, I) that stays in its file, which stays open: a vocabulary's, of which a pass needs some rows."""
 
-    def __init__(self, file: GgufFile, tensor: GgufTensor) -> None:
+    def __init__(self, tensor: GgufTensor) -> None:
         """Raises ModelError."""
-        self._file = file
         self._tensor = tensor
-        self._stream = file.opened()
+        self._stream = open_file(tensor.path)
 
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows, float32 (n, I). Raises ModelError."""
-        begin = self._tensor.begin
         row_bytes = _row_bytes(self._tensor)
-        raw = [self._file.read(self._stream, begin + row * row_bytes, row_bytes) for row in numbers.tolist()]
-        stored = np.frombuffer(b"".join(raw), np.uint8).reshape(-1, row_bytes)
-        return torch.from_numpy(affine.dequantised(stored, self._tensor.type_.name))
+        begins = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
+        raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in begins)
+        return torch.from_numpy(
+            affine.dequantised(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
+        )
 
 
 def open_tensors(checkpoint: Checkpoint) -> TensorReader:

@@ -107,12 +107,12 @@ class _Generation(msgspec.Struct):
     confidence_threshold: NotNegative | None = None
 
 
-def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
+def default_infill_config(place: Path, config: dict[str, Any]) -> InfillConfig:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
-    stated = _generation(folder)
+    stated = _generation(place, config)
     values: dict[str, Any] = {
         "max_steps": stated.max_denoising_steps,
         "entropy_bound": stated.sampler_config and stated.sampler_config.entropy_bound,
@@ -124,7 +124,7 @@ def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
     known = {name: value for name, value in values.items() if value is not None}
     sampler = SamplerSettings(**known, total_entropy=_TOTAL_ENTROPY, still_steps=_STILL_STEPS)
     return InfillConfig(
-        canvas_tokens=_config(folder, config).canvas_length or 256,
+        canvas_tokens=_config(place, config).canvas_length or 256,
         prompt="chat",
         line_steps=min(_LINE_STEPS, sampler.max_steps),
         quick_steps=min(_QUICK_STEPS, sampler.max_steps),
@@ -134,17 +134,21 @@ def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
 
 def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
-    _generation(checkpoint.folder)  # the model library reads it in any case
-    text = _config(checkpoint.folder, checkpoint.config).text_config
+    place = checkpoint.gguf.path if checkpoint.gguf else checkpoint.folder
+    _generation(place, checkpoint.config)  # the model library reads it in any case
+    text = _config(place, checkpoint.config).text_config
     _check_weights(checkpoint.source, text, checkpoint.shapes())
 
 
-def _generation(folder: Path) -> _Generation:
-    return checkpoint_files.read_struct(folder / "generation_config.json", _Generation)
+def _generation(place: Path, config: dict[str, Any]) -> _Generation:
+    if (stated := config.get("generation_config")) is not None:  # as a GGUF file has it
+        return checkpoint_files.parse_struct(place, stated, _Generation)
+    return checkpoint_files.read_struct(place / "generation_config.json", _Generation)
 
 
-def _config(folder: Path, config: dict[str, Any]) -> _Config:
-    return checkpoint_files.parse_struct(folder / "config.json", config, _Config)
+def _config(place: Path, config: dict[str, Any]) -> _Config:
+    file = place if place.is_file() else place / "config.json"
+    return checkpoint_files.parse_struct(file, config, _Config)
 
 
 def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -165,7 +169,7 @@ def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) 
 
 def read_mlx_packing(checkpoint: Checkpoint) -> MlxPacking | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
-    return _config(checkpoint.folder, checkpoint.config).quantization
+    return None if checkpoint.gguf else _config(checkpoint.folder, checkpoint.config).quantization
 
 
 def scales_name_of(weight: str) -> str:

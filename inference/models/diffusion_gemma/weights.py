@@ -17,7 +17,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT, import_bitsandbytes
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
-from inference.models.tensor_readers import SafetensorsReader, TensorReader
+from inference.models.tensor_readers import TensorReader, open_tensors
 
 _BLOCK = 64
 _SCALE_BLOCK = 256
@@ -74,17 +74,14 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
     from transformers import DiffusionGemmaConfig
 
     try:
-        config: Any = DiffusionGemmaConfig.from_pretrained(
-            checkpoint.folder, local_files_only=True, vision_config=NO_VISION
-        )
-        model = without_weights(config)
+        model = without_weights(DiffusionGemmaConfig.from_dict({**checkpoint.config, "vision_config": NO_VISION}))
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
         reason = checkpoint_files.first_error_line(error)
         raise ModelError(f"{checkpoint.source} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
     packs = dtype == FOUR_BIT
-    return load_by_layers(model, SafetensorsReader(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
+    return load_by_layers(model, open_tensors(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
 
 
 def load_by_layers(
@@ -140,9 +137,8 @@ def _load(
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
         for name, parameter in list(owner.named_parameters(recurse=False)):
-            full = _DECODER + below + name
-            if full not in shards.shapes:  # the encoder's is the same one, and a file may name either
-                full = _ENCODER + below + name
+            full, same = (stack + below + name for stack in (_DECODER, _ENCODER))  # a file may name either
+            full = same if same in shards.shapes and full not in shards.shapes else full
             if packs and name in _EXPERTS:  # read one by one; they are unpacked when the layer is run
                 blocks = (block.view(-1, *parameter.shape[1:]) for _, block in shards.blocks(full, parameter.shape))
                 pieces = (expert.to(device, dtype) for block in blocks for expert in block)

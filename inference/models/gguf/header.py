@@ -1,7 +1,7 @@
 """Reads a GGUF file as untrusted input: its header, which describes the model and each tensor, and its contents.
 
 The format is ggml's, version 2 or 3: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays, such as a
-vocabulary of 150,000 tokens, are skipped here and read on request. Names are those of the hub.
+vocabulary of 150,000 tokens, are skipped here and read on request. What keys and names mean is in architectures.py.
 """
 
 import os
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from io import FileIO
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from inference.models import checkpoint_files
 from inference.models.family import ModelError
@@ -53,53 +53,11 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 Scalar = str | int | float | bool
 
 
-ARCHITECTURES = ("qwen2", "qwen3", "llama")
-"""The architectures whose weights are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
-
-_PLAIN = {
-    "token_embd.weight": "model.embed_tokens.weight",
-    "output_norm.weight": "model.norm.weight",
-    "output.weight": "lm_head.weight",
-}
-_PARTS = {
-    "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-"""The hub's names in a layer, by ggml's. In a file of the architecture `llama` the rows of queries and keys have
-another order than on the hub: the numbers that a position turns together are neighbours.
-"""
-_OF_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,4})\.(\w+)\.(weight|bias)")
-
-_KEYS = {
-    "hidden_size": "embedding_length",
-    "intermediate_size": "feed_forward_length",
-    "num_hidden_layers": "block_count",
-    "num_attention_heads": "attention.head_count",
-    "max_position_embeddings": "context_length",
-    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-}
-_OPTIONAL = {
-    "num_key_value_heads": "attention.head_count_kv",
-    "rope_theta": "rope.freq_base",
-    "head_dim": "attention.key_length",
-    "rotary_size": "rope.dimension_count",
-}
-_TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
-
-
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file."""
+    """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file at `path`."""
 
+    path: Path
     shape: tuple[int, ...]
     type_: TensorType
     begin: int
@@ -125,45 +83,6 @@ class GgufFile:
     arrays: dict[str, StoredArray]
     tensors: dict[str, GgufTensor]
 
-    def config(self) -> dict[str, Any]:
-        """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
-        kind = str(self.metadata.get(ARCHITECTURE, ""))
-        if kind not in ARCHITECTURES:
-            usable = " or ".join(ARCHITECTURES)
-            raise ModelError(f"{self.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {usable} can")
-        if int(self._number("split.count", 1)) > 1:
-            raise ModelError(
-                f"{self.path} is one of several parts of a model; download it as a single file, or merge them"
-            )
-        if "token_embd.weight" not in self.tensors:
-            raise ModelError(f"{self.path}: the weight token_embd.weight is missing; {AGAIN}")
-        config: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"}
-        config |= {name: self._number(f"{kind}.{key}") for name, key in _KEYS.items()}
-        optional = {name: f"{kind}.{key}" for name, key in _OPTIONAL.items()}
-        optional |= {name: f"tokenizer.ggml.{key}_token_id" for name, key in _TOKENS.items()}
-        config |= {name: self.metadata[key] for name, key in optional.items() if key in self.metadata}
-        config["vocab_size"] = self.tensors["token_embd.weight"].shape[0]
-        config["tie_word_embeddings"] = "output.weight" not in self.tensors
-        scaling = self.metadata.get(f"{kind}.rope.scaling.type", "none")
-        if scaling != "none":
-            factor = self._number(f"{kind}.rope.scaling.factor", 1.0)
-            config["rope_scaling"] = {"rope_type": scaling, "factor": factor}
-        return config
-
-    def stored_tensors(self) -> dict[str, GgufTensor]:
-        """The tensors by the hub's names; an unknown one keeps its own. Raises ModelError if two have the same."""
-        named: dict[str, str] = {}
-        for name in self.tensors:
-            if (first := named.setdefault(_hub_name(name), name)) != name:
-                raise ModelError(f"{self.path}: {first} and {name} are the same weight; {AGAIN}")
-        return {hub_name: self.tensors[name] for hub_name, name in named.items()}
-
-    def _number(self, key: str, default: float | None = None) -> float:
-        value = self.metadata.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ModelError(f"{self.path}: {key} is {'missing' if value is None else 'no number'}; {AGAIN}")
-        return value
-
     def strings(self, key: str) -> list[str]:
         """An array of strings; empty if there is none. Raises ModelError."""
         content = self._items(key, (STRING,), "texts")
@@ -180,7 +99,7 @@ class GgufFile:
 
     def numbers(self, key: str) -> tuple[float, ...]:
         """An array of finite numbers, whole or not; empty if there is none. Raises ModelError."""
-        content = self._items(key, [type_ for type_, format_ in SCALARS.items() if format_ != "?"], "numbers")
+        content = self._items(key, SCALARS, "numbers")
         if not content:
             return ()
         array = self.arrays[key]
@@ -194,41 +113,33 @@ class GgufFile:
         array = self.arrays.get(key)
         if array and array.type_ not in types:
             raise ModelError(f"{self.path}: {key} is no list of {what}; {AGAIN}")
-        return self.bytes_at(array.begin, array.end) if array else b""
-
-    def bytes_at(self, begin: int, end: int) -> bytes:
-        """These bytes of the file. Raises ModelError if they no longer exist."""
-        with self.opened() as stream:
-            return self.read(stream, begin, end - begin)
-
-    def opened(self) -> FileIO:
-        """The file, to `read` from. Raises ModelError."""
-        try:
-            return self.path.open("rb", buffering=0)
-        except OSError as error:
-            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-
-    def read(self, stream: FileIO, begin: int, count: int) -> bytes:
-        """`count` bytes of the opened file. Raises ModelError if they no longer exist."""
-        try:
-            stream.seek(begin)
-            content = stream.read(count)
-        except OSError as error:
-            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(content) < count:
-            raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
-        return content
+        if not array:
+            return b""
+        with open_file(self.path) as stream:
+            return read_bytes(stream, array.begin, array.end)
 
 
-def _hub_name(name: str) -> str:
-    match = _OF_LAYER.fullmatch(name)
-    if match and match[2] in _PARTS:
-        return f"model.layers.{match[1]}.{_PARTS[match[2]]}.{match[3]}"
-    return _PLAIN.get(name, name)
+def open_file(path: Path) -> FileIO:
+    """To `read_bytes` from. Raises ModelError."""
+    try:
+        return path.open("rb", buffering=0)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_bytes(stream: FileIO, begin: int, end: int) -> bytes:
+    """These bytes of an opened file. Raises ModelError if they no longer exist."""
+    try:
+        stream.seek(begin)
+        content = stream.read(end - begin)
+    except OSError as error:
+        raise ModelError(f"{stream.name!s} cannot be read: {error.strerror}") from error
+    if len(content) < end - begin:
+        raise ModelError(f"{stream.name!s} has become shorter since it was opened; load it again")
+    return content
 
 
 SUFFIX = ".gguf"
-ARCHITECTURE = "general.architecture"
 MAGIC = b"GGUF"
 HEADER_LIMIT_BYTES = 128 << 20
 """The largest published vocabularies take some 15 MB."""
@@ -241,10 +152,37 @@ MAX_DIMENSIONS = 4
 MAX_SIZE = 1 << 40
 _CHUNK_BYTES = 4 << 20
 _VERSIONS = (2, 3)
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+
+
+def is_later_part(path: Path) -> bool:
+    """Whether a file is a part of a model and not the first, which stands for all."""
+    match = _PART.search(path.name)
+    return match is not None and int(match[1]) > 1
 
 
 def read_header(path: Path) -> GgufFile:
-    """The header of a file. Raises ModelError if it is missing, no GGUF file, truncated, or contradicts itself."""
+    """The header of a file, with the tensors of all its parts if it is the first of several.
+
+    Raises ModelError if one is missing, no GGUF file, truncated, or contradicts itself.
+    """
+    first = _read_part(path)
+    count = first.metadata.get("split.count", 1)
+    if not isinstance(count, int) or count < 2:
+        return first
+    match = _PART.search(path.name)
+    if match is None or int(match[1]) != 1 or int(match[2]) != count:
+        raise ModelError(f"{path} is one of {count} parts of a model; give the first, NAME-00001-of-{count:05}{SUFFIX}")
+    names = (f"{path.name[: match.start()]}-{part:05}-of-{count:05}{SUFFIX}" for part in range(2, count + 1))
+    tensors = dict(first.tensors)
+    for part in (_read_part(path.with_name(name)) for name in names):
+        if both := tensors.keys() & part.tensors.keys():
+            raise ModelError(f"{part.path}: the tensor {min(both)} is in another part as well; {AGAIN}")
+        tensors |= part.tensors
+    return replace(first, tensors=tensors)
+
+
+def _read_part(path: Path) -> GgufFile:
     try:
         with checkpoint_files.open_regular(path) as stream:
             return _Reader(path, stream).file()
@@ -336,7 +274,9 @@ class _Reader:
                 raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
             yield (
                 name,
-                GgufTensor(sizes[::-1], type_, offset, offset + prod(sizes) // type_.block_size * type_.block_bytes),
+                GgufTensor(
+                    self._path, sizes[::-1], type_, offset, offset + prod(sizes) // type_.block_size * type_.block_bytes
+                ),
             )
 
     def _placed(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:

@@ -1,5 +1,6 @@
 """The tokenizer in a GGUF file: byte-level BPE with the model's own way to split text, or SentencePiece's BPE."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -28,7 +29,9 @@ _SPLITS = {
     "refact": _STARCODER,
 }
 """Where text is cut before its parts become tokens, one pattern after the other, by llama.cpp's name for it."""
-_BEGIN_BY_THEMSELVES = (*(name for name, split in _SPLITS.items() if split is _LLAMA3), "llama")
+_GEMMA, _GEMMA_TURN = "gemma4", "<turn|>"
+_GEMMA_CONTROL = re.compile(r"<\|[^<>|]+\|?>|<[^<>|]+\|>")
+_BEGIN_BY_THEMSELVES = (*(name for name, split in _SPLITS.items() if split is _LLAMA3), "llama", _GEMMA)
 """Prompts of these begin with a token for that, unless the file says otherwise."""
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _SPACE = "\u2581"
@@ -38,10 +41,11 @@ _BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 def read_tokenizer(file: GgufFile) -> Tokenizer:
     """The tokenizer of a file. Its control tokens are special, as are all that fill the middle. Raises ModelError."""
     kind, split = (str(file.metadata.get(f"{_KEY}.{key}", ""))[:40] for key in ("model", "pre"))
-    if kind != "llama" and (kind != "gpt2" or split not in _SPLITS):
+    if kind not in ("llama", _GEMMA) and (kind != "gpt2" or split not in _SPLITS):
         supported = ", ".join(map(repr, _SPLITS))
         raise ModelError(
-            f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; 'llama' is, and 'gpt2' with {supported}"
+            f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; 'llama' and '{_GEMMA}' are, and 'gpt2' "
+            f"with {supported}"
         )
     tokens = file.strings(f"{_KEY}.tokens")
     types = file.numbers(f"{_KEY}.token_type")
@@ -51,10 +55,15 @@ def read_tokenizer(file: GgufFile) -> Tokenizer:
     family = fim_tokens.tokens_in_vocabulary(vocabulary)
     special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
     special |= vocabulary.keys() & (family.control_tokens if family else ())  # which some files call text
+    if _GEMMA_TURN in vocabulary:  # some files call its control tokens text, too
+        special |= {token for token in vocabulary if _GEMMA_CONTROL.fullmatch(token)}
     own = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _USER_DEFINED} - special
     try:
-        is_llama = kind == "llama"
-        tokenizer = _sentencepiece(file, vocabulary, types, special) if is_llama else _bpe(file, vocabulary, split)
+        if kind == "gpt2":
+            tokenizer = byte_level_bpe(vocabulary, _merges(file), split)
+        else:
+            merges = _merges(file) if kind == _GEMMA else _merges_by_score(file, vocabulary, types, special)
+            tokenizer = _sentencepiece(vocabulary, types, merges)
         _begin(tokenizer, file, tokens, by_itself=(split if kind == "gpt2" else kind) in _BEGIN_BY_THEMSELVES)
     except ModelError:
         raise
@@ -86,26 +95,32 @@ def without_first_space(tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
-def _bpe(file: GgufFile, vocabulary: Mapping[str, int], split: str) -> Tokenizer:
+def _merges(file: GgufFile) -> list[tuple[str, ...]]:
     merges = [tuple(line.split(" ")) for line in file.strings(f"{_KEY}.merges")]
     if any(len(pair) != 2 for pair in merges):
         raise ModelError(f"{file.path}: its merges are no pairs of tokens; {AGAIN}")
-    return byte_level_bpe(vocabulary, merges, split)
+    return merges
 
 
 def _sentencepiece(
-    file: GgufFile, vocabulary: Mapping[str, int], types: Sequence[float], special: Collection[str]
+    vocabulary: Mapping[str, int], types: Sequence[float], merges: Sequence[tuple[str, ...]]
 ) -> Tokenizer:
-    """BPE with byte fallback, whose pieces have scores in place of merges."""
+    """BPE with byte fallback."""
+    unknown = next((token for token, id_ in vocabulary.items() if types[id_] == _UNKNOWN), None)
+    model = models.BPE(vocab=vocabulary, merges=merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
+    return without_first_space(Tokenizer(model))
+
+
+def _merges_by_score(
+    file: GgufFile, vocabulary: Mapping[str, int], types: Sequence[float], special: Collection[str]
+) -> list[tuple[str, ...]]:
+    """Of pieces that have scores in place of merges."""
     scores = file.numbers(f"{_KEY}.scores")
     if len(scores) != len(vocabulary) or not vocabulary.keys() >= {*_BYTES}:
         raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {AGAIN}")
     pieces = [token for token, id_ in vocabulary.items() if types[id_] == _NORMAL and token not in special]
     text = {token: scores[vocabulary[token]] for token in pieces}
-    merges = sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))
-    unknown = next((token for token, id_ in vocabulary.items() if types[id_] == _UNKNOWN), None)
-    model = models.BPE(vocab=vocabulary, merges=merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
-    return without_first_space(Tokenizer(model))
+    return sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))
 
 
 def _pairs(text: Mapping[str, float]) -> Iterator[tuple[str, str]]:

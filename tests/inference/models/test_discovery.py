@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.models import discovery
-from inference.models.gguf.header import ARCHITECTURES
+from inference.models.gguf.architectures import ARCHITECTURES
 from tests.inference.models.test_gguf import FIM, HOSTILE, key, packed, whole, write_gguf
 
 OTHER = whole(keys=key("general.architecture", 8, packed("llama\x1b[31m")), key_count=1)
@@ -78,8 +78,8 @@ def test_folders_that_the_environment_names_are_looked_into(
     assert {one.name for one in discovery.discover_foreign_models()} == {"coder:tag", "a", "b"}
 
 
-def test_parts_of_split_files_are_left_out(home: Path) -> None:
-    put(home / ".lmstudio" / "models" / "x" / "y" / "big-00001-of-00002.gguf")
+def test_later_parts_of_split_files_are_left_out(home: Path) -> None:
+    put(home / ".lmstudio" / "models" / "x" / "y" / "big-00002-of-00002.gguf")
     assert discovery.discover_foreign_models() == []
 
 

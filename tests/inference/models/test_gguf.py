@@ -22,6 +22,7 @@ from inference.models import checkpoint, registry, tensor_readers, tokenizer_fil
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header
+from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import TYPES
 from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
@@ -165,7 +166,7 @@ HOSTILE = {
     ),
     "no architecture": (whole(), "architecture ''"),
     "another architecture": (whole(keys=key("general.architecture", 8, packed("clip")), key_count=1), "'clip'"),
-    "a part": (whole(keys=QWEN + key("split.count", 2, struct.pack("<H", 3)), key_count=2), "several parts"),
+    "a part": (whole(keys=QWEN + key("split.count", 2, struct.pack("<H", 3)), key_count=2), "one of 3 parts"),
     "no weights": (whole(keys=QWEN, key_count=1), "token_embd.weight is missing"),
     "no shape": (
         whole(keys=QWEN, key_count=1, tensors=tensor("token_embd.weight", (8, 8)), tensor_count=1) + bytes(300),
@@ -220,7 +221,7 @@ def test_one_weight_under_two_names_is_refused(file: Path) -> None:
     found = header.read_header(file)
     twice = replace(found, tensors={**found.tensors, "model.norm.weight": found.tensors["output_norm.weight"]})
     with pytest.raises(ModelError, match=r"output_norm.weight and model.norm.weight are the same weight"):
-        twice.stored_tensors()
+        hub_tensors(twice)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
