@@ -1,7 +1,9 @@
 """Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -21,12 +23,23 @@ from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_b
 
 log = logging.getLogger(__name__)
 
+_WORD_BITS: Final = 32
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
 _UNPACKED_WEIGHTS: Final = 1 << 18
 """Dequantise about this many weights at a time: 1 MB in float32, which a cache holds. Blocks of 16 MB took no less
 time, and left 110 MB more to the allocator when half a billion weights were packed.
 """
+
+
+@dataclass(frozen=True)
+class PackedTensor:
+    """Affine groups of 32 along a tensor's last dimension, of I weights, in codes of so many bits."""
+
+    words: NDArray[np.uint32]  # (..., I * bits / 32), as `AffineRows.packed` packs them
+    scales: NDArray[np.float16]  # (..., I / 32)
+    biases: NDArray[np.float16]  # (..., I / 32)
+    bits: int
 
 
 class TensorReader:
@@ -52,6 +65,32 @@ class TensorReader:
         assert bits, f"{name} has no codes"
         for first, block in self.blocks(name, shape):
             yield first, affine.quantised(block.float().numpy(), bits)
+
+    def packed(self, name: str, shape: Sequence[int], bits: int | None = None) -> PackedTensor:
+        """A whole tensor as `affine_blocks` gives it. Raises ModelError, also if a scale is not finite."""
+        wide = shape[-1]
+        size = bits or self.stored_bits(name)
+        words = np.empty((prod(shape[:-1]), wide * size // _WORD_BITS), np.uint32)
+        scales, biases = np.empty((2, len(words), wide // affine.GROUP), np.float16)
+        for first, block in self.affine_blocks(name, shape, bits):
+            here = slice(first, first + len(block.codes))
+            words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
+        if not np.isfinite(scales).all() or not np.isfinite(biases).all():
+            raise self.not_finite(name)
+        lead = shape[:-1]
+        return PackedTensor(words.reshape(*lead, -1), scales.reshape(*lead, -1), biases.reshape(*lead, -1), size)
+
+    @property
+    def packed_dtype(self) -> str:
+        """The bits of most weights' codes, such as "4bit"; "" for plain numbers."""
+        sizes: Counter[int] = Counter()
+        for name, shape in self.shapes.items():
+            sizes[self.stored_bits(name)] += prod(shape)
+        bits = max(sizes, key=lambda each: sizes[each])
+        return f"{bits}bit" if bits else ""
+
+    def not_finite(self, name: str) -> ModelError:
+        return ModelError(f"{self.name}: {name} holds NaN or infinity; download the checkpoint again")
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError as `blocks`."""

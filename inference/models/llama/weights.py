@@ -9,7 +9,7 @@ from torch import Tensor
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, EIGHT_BIT
-from inference.models.family import ModelError, OnProgress
+from inference.models.family import OnProgress
 from inference.models.llama import linear, precision
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.llama.linear import (
@@ -170,7 +170,7 @@ class NetworkBuilder:
 
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):
-            raise not_finite(self._weights.name, name)
+            raise self._weights.not_finite(name)
 
 
 def has_one_vocabulary(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
@@ -180,7 +180,3 @@ def has_one_vocabulary(weights: TensorReader, shapes: Mapping[str, tuple[int, ..
     (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING, HEAD))
     embedding, head = embedding[:256].float(), head[:256].float()
     return bool((embedding - head).norm() < _SAME * head.norm())
-
-
-def not_finite(model: str, name: str) -> ModelError:
-    return ModelError(f"{model}: {name} holds NaN or infinity; download the checkpoint again")

@@ -3,11 +3,9 @@
 Those of a quantised GGUF file keep its bits, as gguf/affine.py has them. Plain numbers stay plain, or get 8 bits.
 """
 
-from collections import Counter
 from math import prod
 
 import mlx.core as mx
-import numpy as np
 import torch
 
 from inference.models import devices, tokenizer_files
@@ -17,7 +15,7 @@ from inference.models.family import ModelError, OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.gguf.affine import GROUP
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
-from inference.models.llama.weights import EMBEDDING, HEAD, has_one_vocabulary, not_finite
+from inference.models.llama.weights import EMBEDDING, HEAD, has_one_vocabulary
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
 from inference.models.mlx.machine import MlxDeviceInfo
@@ -25,7 +23,6 @@ from inference.models.mlx.network import array_of
 from inference.models.tensor_readers import open_tensors
 
 _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
-_WORD_BITS = 32
 _SCALES_BITS = 1
 """For each weight: those of scale and bias, for each group."""
 
@@ -52,7 +49,7 @@ class MlxNetworkBuilder:
         self._is_tied = has_one_vocabulary(self._weights, self._shapes)
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         self._plain = machine.DTYPES[device.on_gpu]
-        self._file_dtype = self._most_bits()
+        self._file_dtype = self._weights.packed_dtype
         self.dtype = self._chosen_dtype(checkpoint.name, device, requested)
         """Of the weights: the bits of most of the file's, 8 bits, or a plain format."""
         packed = "float16" if device.on_gpu else "float32"
@@ -81,14 +78,6 @@ class MlxNetworkBuilder:
             getattr(mx, self._product_dtype),
             is_interleaved=self._is_interleaved,
         )
-
-    def _most_bits(self) -> str:
-        """The bits of most weights of the file, as a dtype; "" for plain numbers."""
-        sizes: Counter[int] = Counter()
-        for name, shape in self._weights.shapes.items():
-            sizes[self._weights.stored_bits(name)] += prod(shape)
-        bits = max(sizes, key=lambda each: sizes[each])
-        return f"{bits}bit" if bits else ""
 
     def _chosen_dtype(self, model: str, device: MlxDeviceInfo, requested: str | None) -> str:
         usual = [self._file_dtype] if self._file_dtype else [self._plain[0], EIGHT_BIT]
@@ -146,24 +135,10 @@ class MlxNetworkBuilder:
 
     def _tensor(self, name: str, dtype: str = "float32") -> mx.array:
         stored = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), devices.DTYPES[dtype])
-        array = array_of(stored)
-        self._require_finite(name, array)
-        return array
+        if not bool(stored.isfinite().all()):
+            raise self._weights.not_finite(name)
+        return array_of(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
-        """Of which never more than some megabytes are unpacked in memory."""
-        high, wide = self._shapes[name]
-        words = np.empty((high, wide * bits // _WORD_BITS), np.uint32)
-        scales, biases = np.empty((2, high, wide // GROUP), np.float16)
-        own = None if self.dtype == self._file_dtype else bits
-        for first, block in self._weights.affine_blocks(name, (high, wide), own):
-            here = slice(first, first + len(block.codes))
-            words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
-        matrix = PackedMatrix(mx.array(words), mx.array(scales), mx.array(biases), bits)
-        self._require_finite(name, matrix.scales)
-        self._require_finite(name, matrix.biases)
-        return matrix
-
-    def _require_finite(self, name: str, array: mx.array) -> None:
-        if not bool(mx.isfinite(array).all()):
-            raise not_finite(self._weights.name, name)
+        packed = self._weights.packed(name, self._shapes[name], None if self.dtype == self._file_dtype else bits)
+        return PackedMatrix(mx.array(packed.words), mx.array(packed.scales), mx.array(packed.biases), bits)

@@ -11,8 +11,6 @@ from importlib.util import find_spec
 import psutil
 
 from inference import install_hints
-from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import read_mlx_packing
 from inference.models.family import ModelError
 
 DEVICE = "mlx"
@@ -37,15 +35,14 @@ class MlxDeviceInfo:
     def name(self) -> str:
         return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
 
-    def dtype(self, checkpoint: Checkpoint, requested: str | None) -> str:
-        """The requested dtype, or the usual one. Packed weights have one. Raises ModelError."""
-        packing = read_mlx_packing(checkpoint)
-        able = (f"{packing.bits}bit",) if packing else DTYPES[self.on_gpu]
+    def dtype(self, model: str, packed: str, requested: str | None) -> str:
+        """The requested dtype, or the usual one. `packed`: the only one of packed weights. Raises ModelError."""
+        able = (packed,) if packed else DTYPES[self.on_gpu]
         if requested is None or requested in able:
             return requested or able[0]
-        why = f", whose weights are packed in {packing.bits} bits" if packing else ""
+        why = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""
         raise ModelError(
-            f"dtype '{requested}' does not run on {self.name} for {checkpoint.name}{why}; choose {' or '.join(able)}"
+            f"dtype '{requested}' does not run on {self.name} for {model}{why}; choose {' or '.join(able)}"
         )
 
 

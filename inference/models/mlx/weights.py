@@ -1,4 +1,5 @@
-"""Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed.
+"""Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed or
+a GGUF file holds, whose bits stay.
 
 mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoint's code, and rewrites a file with
 unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
@@ -12,6 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import torch
 from mlx.utils import tree_flatten
 from mlx_vlm.models.diffusion_gemma.config import ModelConfig, TextConfig
 from mlx_vlm.models.diffusion_gemma.diffusion_gemma import Model
@@ -25,9 +27,12 @@ from inference.models.diffusion_gemma.config import read_mlx_packing, scales_nam
 from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
-from inference.models.mlx.network import MlxNetwork
+from inference.models.mlx.network import MlxNetwork, array_of
+from inference.models.tensor_readers import TensorReader, open_tensors
 
 _WORD_BITS = 32
+_OTHER_BITS, _SCALES_BITS = 32, 1
+"""Of a plain number in a packed GGUF file, and for each packed weight those of scale and bias of its group."""
 _BITS_OF = re.compile(r"\d+")
 """How many bits a number has, in the name of its dtype: U32, BF16, F8_E4M3."""
 _READ_AT = 0.35
@@ -43,9 +48,11 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
     progress(0.15, "loading the model library")
     try:
         model = Model(_config(checkpoint))
-        stored = model.sanitize(_stored(checkpoint))
-        if packing := read_mlx_packing(checkpoint):
-            nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, packing.mode))
+        packing = read_mlx_packing(checkpoint)
+        stored = _from_gguf(open_tensors(checkpoint)) if checkpoint.gguf else model.sanitize(_stored(checkpoint))
+        if packing or checkpoint.gguf:
+            mode = packing.mode if packing else "affine"
+            nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, mode))
         model.load_weights(_wanted(checkpoint, model, stored))
         model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
         _compute(model, progress)
@@ -59,7 +66,7 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
 
 def _config(checkpoint: Checkpoint) -> ModelConfig:
     """mlx-vlm's configuration for the model that transformers would build; without the vision tower."""
-    text: Any = DiffusionGemmaConfig.from_pretrained(checkpoint.folder, local_files_only=True).text_config
+    text: Any = DiffusionGemmaConfig.from_dict(checkpoint.config).text_config
     stated = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
     full = text.layer_types.index("full_attention")
     widest = text.per_layer_config[full] if text.is_heterogeneous else text
@@ -78,6 +85,29 @@ def _stored(checkpoint: Checkpoint) -> dict[str, mx.array]:
         if name.startswith(_ENCODER) and of_decoder not in stored and not name.endswith("layer_scalar"):
             stored[of_decoder] = stored.pop(name)
     return stored
+
+
+def _from_gguf(tensors: TensorReader) -> dict[str, mx.array]:
+    """The tensors by mlx-vlm's names: matrices in the file's own bits, the router's in plain numbers as all else.
+
+    MLX multiplies bfloat16 by scales of its own format, so on a GPU they round to eight bits.
+    """
+    stored: dict[str, mx.array] = {}
+    for name, shape in tensors.shapes.items():
+        weight = name if ".experts." not in name else f"{name}.weight"
+        if _packed_bits(tensors, name):
+            packed = tensors.packed(name, shape)
+            prefix = weight.removesuffix("weight")
+            for part, array in (("weight", packed.words), ("scales", packed.scales), ("biases", packed.biases)):
+                stored[prefix + part] = mx.array(array)
+        else:
+            stored[weight] = array_of(tensors.tensor(name, shape, torch.device("cpu"), torch.float32))
+    return stored
+
+
+def _packed_bits(tensors: TensorReader, name: str) -> int:
+    """The bits of a weight's codes here; 0 if it stays in plain numbers."""
+    return 0 if ".router." in name else tensors.stored_bits(name)
 
 
 def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> dict[str, Any] | bool:
@@ -137,13 +167,19 @@ def load_adapter(
 
 def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
-    dtypes = [device.dtype(checkpoint, requested)]
+    packing = read_mlx_packing(checkpoint)
+    packed = open_tensors(checkpoint).packed_dtype if checkpoint.gguf else f"{packing.bits}bit" if packing else ""
+    dtypes = [device.dtype(checkpoint.name, packed, requested)]
     size = partial(_weight_bytes, checkpoint)
     return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size, bitsandbytes=())
 
 
 def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype; for already packed ones, their size in the files."""
+    if checkpoint.gguf and dtype.endswith("bit"):
+        tensors = open_tensors(checkpoint)
+        bits = ((_packed_bits(tensors, name) or _OTHER_BITS, shape) for name, shape in tensors.shapes.items())
+        return sum((each + _SCALES_BITS) * prod(shape) / 8 for each, shape in bits)
     if read_mlx_packing(checkpoint) is None:
         return weight_bytes(checkpoint, dtype)
     stored = checkpoint_files.stored_tensors(checkpoint.folder).items()
