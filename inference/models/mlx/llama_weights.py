@@ -67,7 +67,8 @@ class MlxNetworkBuilder:
         inv_freq = mx.array(self._config.inv_freq)
         if ROPE_FACTORS in self._weights.shapes:
             inv_freq = inv_freq / self._tensor(ROPE_FACTORS)
-        self._require_finite(ROPE_FACTORS, inv_freq)
+        if not bool(mx.isfinite(inv_freq).all()):
+            raise self._weights.not_finite(ROPE_FACTORS)
         return MlxLlamaNetwork(
             self._config,
             layers,
