@@ -196,7 +196,7 @@ def _setting(settings: Settings, name: str) -> Any:
 
 
 def _is_more(value: Any, now: Any) -> bool:
-    """Whether a value differs from `now` without switching off; a number is higher, a list has more patterns."""
+    """Whether a value grants more than `now`: it switches something on, is a higher number, or has more patterns."""
     if isinstance(value, tuple):
         return not {*value} <= {*now}
     if isinstance(value, str):

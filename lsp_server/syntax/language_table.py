@@ -75,7 +75,7 @@ class BindingRules:
     awaits: str = ""  # the kind of an awaited expression
     await_before: str = "await "
     await_after: str = ""
-    async_result: str | None = None  # the type around an async function's result; None: callers become none by a word
+    async_result: str | None = None  # wrapper type of an async result, "" if none; None: no keyword makes callers async
     waiters: str = ""  # regex: functions that take a call that is not awaited
     builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty if not all are known
     members_in_scope: bool = False  # a method sees the members of its class as plain names

@@ -50,8 +50,8 @@ class Int8DynamicLinear:
     """Dynamic int8 (W8A8) linear layer on fbgemm, which torch ships for x86.
 
     Each row of the activations is quantised by its own largest value (dynamic quantisation per token), so its products
-    are the same, bit for bit, alone or among any others. `groups`: each of so many parts of a row by its own largest
-    value, where activations have 7 bits. `fine`: with twice the bits, as a high and a low row.
+    are the same, bit for bit, alone or among any others. `groups`: how many parts of a row have a scale of their own,
+    where activations have 7 bits. `fine`: the rounding error is multiplied, too, for about twice the precision.
     """
 
     def __init__(self, packed: Int8Weight, *, fine: bool = False, groups: int = 1, consume: bool = False) -> None:
