@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 BYTES_PER_TOKEN = 3
 """With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -283,18 +283,6 @@ class Cancel(_Message, frozen=True, tag="cancel"):
     id: str
 
 
-class Amend(_Message, frozen=True, tag="amend"):
-    """The user typed or accepted text at the start of hole number `hole` (from 0) of the running request `id`.
-
-    `text` is the user's whole text there, from the hole's start. The worker pins it: denoising continues if the canvas
-    agrees with it, and otherwise restarts. The fills still begin with it.
-    """
-
-    id: str
-    hole: int
-    text: str
-
-
 class StatusRequest(_Message, frozen=True, tag="status_request"):
     """Ask for one `Status`."""
 
@@ -314,7 +302,7 @@ class ChooseAgain(_Message, frozen=True, tag="choose_again"):
 Request = InfillRequest | NextEditRequest
 """Each of these gets exactly one `Done` or `Failed`, last."""
 
-ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown | ChooseAgain
+ClientMessage = Hello | Request | Cancel | StatusRequest | Shutdown | ChooseAgain
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Works on one request: plan, prefill, choose lengths, denoise, rerank; then the next canvas.
 
-Each step makes at most one forward pass. Between steps the worker can serve another request, amend or stop this one.
+Each step makes at most one forward pass. Between steps the worker can serve another request or stop this one.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -40,7 +40,6 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._planner = CanvasPlanner(
             model.vocabulary, model.infill_config, request, fills_canvas=model.is_full_canvas_free
         )
-        self._canvases = RequestProgress(self._planner)
         generator = torch.Generator(model.adapter.device)
         if request.seed is None:
             generator.seed()
@@ -52,13 +51,9 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._num_finished = max(rank.num_to_finish(model.traits), self._budget.candidates)
         self._trials: list[FilledCanvas] = []
 
-    def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
-        self._canvases.pin(hole, text)
-
     def _run(self) -> Generator[DiffusionEvent | None, None, None]:
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
-        canvases = self._canvases
+        canvases = RequestProgress(self._planner)
         if self._request.prefill_only:
             self._model.adapter.prefill_when_idle(self._planner.plan(*canvases.begin_canvas()).prefix_ids)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
@@ -67,7 +62,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             fills: list[RankedFill] = []
             group, previous = canvases.begin_canvas()
             yield from self._fill_canvas(group, previous, fills)
-            canvases.add(group.start, fills)
+            canvases.done[group.start] = fills
         holes = self._planner.request.holes
         ms = self._counters.ms()
         yield from results.combine_canvas_fills(
@@ -89,12 +84,9 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             loop = self._denoiser(
                 context, plan, prune.trial_canvases(rows, self._num_finished, self._model.traits.free_rows)
             )
-            if not (yield from self._denoise(loop, ranker, plan, previous)):
-                return
-            filled = [*loop.filled_canvases, *self._matching(self._trials, plan)]
-            scores = yield from self._score_by_masking(ranker, plan, filled, rank.NUM_PARTS)
-            if self._canvases.has_typed_text and not self._matching(filled, plan):
-                return
+            yield from self._denoise(loop, ranker, plan, previous)
+            filled = [*loop.filled_canvases, *self._trials]
+            scores = yield from self._score_by_masking(ranker, filled, rank.NUM_PARTS)
             fills += ranker.rank(filled, quick=self._is_late(), scores=scores)
             if self._request.drafts:
                 yield self._draft(fills[0].canvas, plan, previous, loop)
@@ -111,11 +103,6 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
                 break
             stack.close()
         return plan, context
-
-    def _matching(self, filled: Sequence[FilledCanvas], plan: CanvasPlan) -> list[FilledCanvas]:
-        holes = self._planner.request.holes[plan.hole_range.start :]
-        texts = [canvas.texts(self._model.vocabulary, plan.holes) for canvas in filled]
-        return [canvas for canvas, fills in zip(filled, texts, strict=True) if results.matches_typed_text(fills, holes)]
 
     def _lengths(self, plan: CanvasPlan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
@@ -150,37 +137,31 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
 
     def _denoise(
         self, loop: Denoiser, ranker: FillRanker, plan: CanvasPlan, previous: Sequence[str]
-    ) -> Generator[DiffusionEvent | None, None, bool]:
-        """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
+    ) -> Iterator[DiffusionEvent | None]:
+        """Steps until the answer is stable or it is late."""
         self._trials.clear()
-        pin = partial(prune.pin_start, self._model, loop, plan)
         while not loop.is_finished:
             loop.step()
             self._counters.steps += 1
             if prune.is_pruning_due(loop, plan, self._num_finished):
                 yield None
-                scores = yield from self._score_by_masking(ranker, plan, loop.filled_canvases, 1)
+                scores = yield from self._score_by_masking(ranker, loop.filled_canvases, 1)
                 ranked = prune.prune(ranker, loop, plan, self._num_finished, scores)
                 self._trials += ranked if not self._masks_again else []
             yield self._draft(loop.filled_canvas(0), plan, previous, loop) if self._request.drafts else None
-            if self._canvases.has_typed_text and not self._canvases.apply_typed_text(plan.hole_range, previous, pin):
-                return False
             if self._is_late():
                 break
-        return True
 
     def _score_by_masking(
-        self, ranker: FillRanker, plan: CanvasPlan, filled: Sequence[FilledCanvas], parts: int
+        self, ranker: FillRanker, filled: Sequence[FilledCanvas], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
+        """The scores of different answers, in one pass once it is late; None if masking finds none."""
         if not ranker.uses_masking or len({tuple(canvas.ids) for canvas in filled}) == 1:
             return None
         scores: list[float] = []
         for _ in ranker.score_by_masking(filled, scores, 0 if self._is_late() else parts, self._is_late):
             self._counters.steps += 1
             yield None
-            if self._canvases.has_typed_text and not self._matching(filled, plan):
-                return None
         return scores
 
     def _draft(self, canvas: FilledCanvas, plan: CanvasPlan, previous: Sequence[str], loop: Denoiser) -> Draft:

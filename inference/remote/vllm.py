@@ -208,19 +208,18 @@ class VllmRun(RemoteRun):
         planner = await asyncio.to_thread(
             CanvasPlanner, self._model.vocabulary, self._model.infill_config, self.request
         )
-        for hole, text in self.job.newly_typed():
-            planner.pin_start(hole, text)
         canvases = RequestProgress(planner)
         while not canvases.is_complete and not self._is_past_deadline():
             group, earlier_fills = await asyncio.to_thread(canvases.begin_canvas)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
-            fills = await self._canvas(canvases, plan, earlier_fills)
-            self._pin(canvases)
-            holes = planner.request.holes[group.start :]
-            fills = [fill for fill in fills if results.matches_typed_text(fill.texts, holes)]
-            if not fills and not canvases.is_amended:  # asking again would bring the same
+            self.counters.canvases += 1
+            self._plan = plan
+            self._is_first = True
+            self._filled_canvases = []
+            fills = await self._search()
+            if not fills:  # asking again would bring the same
                 break
-            canvases.add(group.start, fills)
+            canvases.done[group.start] = fills
         holes = planner.request.holes
         max_candidates = self._effort.candidates
         complete = not self._is_past_deadline()
@@ -231,35 +230,11 @@ class VllmRun(RemoteRun):
             yield candidate
         yield self._done()
 
-    async def _canvas(
-        self, canvases: RequestProgress, plan: CanvasPlan, earlier_fills: Sequence[str]
-    ) -> list[RankedFill]:
-        """The answers for one canvas after `earlier_fills`, best first; none if other text was typed meanwhile."""
-        self.counters.canvases += 1
-        self._plan = plan
-        self._is_first = True
-        self._filled_canvases = []
-        searching = asyncio.create_task(self._search(), name="canvas")
-        searching.add_done_callback(lambda _: self.job.wakeup.set())
-        try:
-            while not searching.done():
-                await self.job.wakeup.wait()
-                self.job.wakeup.clear()
-                self._pin(canvases)
-                is_amended = canvases.has_typed_text and not searching.done()
-                if is_amended and not canvases.apply_typed_text(plan.hole_range, earlier_fills, lambda *_: False):
-                    return []
-            return searching.result()
-        finally:
-            searching.cancel()
-            await asyncio.wait([searching])
-
-    def _pin(self, canvases: RequestProgress) -> None:
-        for hole, text in self.job.newly_typed():
-            canvases.pin(hole, text)
-
     async def _search(self) -> list[RankedFill]:
-        """Answers, best first: at the deadline those known by then. Raises ServerError if no canvas was read."""
+        """Answers for the planned canvas, best first: at the deadline those known by then.
+
+        Raises ServerError if it was never read.
+        """
         try:
             async with asyncio.timeout_at(self.job.deadline.time_s if self.job.deadline else None):
                 canvases = [self._denoise(sizes) for sizes in self._lengths()]

@@ -151,9 +151,6 @@ class ClientConnection:
             case messages.Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._service.scheduler.cancel(self.jobs[request_id])
-            case messages.Amend(id=request_id):
-                if request_id in self.jobs:
-                    self._service.scheduler.amend(self.jobs[request_id], message)
             case messages.StatusRequest():
                 self.send(self._service.status())
             case messages.Shutdown(if_unused=if_unused):

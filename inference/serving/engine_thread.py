@@ -202,8 +202,6 @@ class EngineThread:
                     if isinstance(request, InfillRequest)
                     else engine.next_edits(request, deadline=work.job.deadline)
                 )
-            for hole, text in work.job.newly_typed():
-                work.steps.amend(hole, text)
             event: JobEvent | None = next(work.steps)
             return event
         except Exception as error:

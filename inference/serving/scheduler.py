@@ -16,14 +16,11 @@ from typing import Any, Protocol
 
 from inference.deadline import Deadline
 from inference.messages import (
-    Amend,
     Done,
     Draft,
     ErrorCode,
     Failed,
     FilledHoles,
-    Hole,
-    InfillRequest,
     NextEditRequest,
     NextEdits,
     Outcome,
@@ -86,27 +83,11 @@ class Job:
     emit: Callable[["Job", JobEvent], None]
     client: JobOwner = field(default_factory=JobOwner)
     received_s: float = field(default_factory=time.monotonic)
-    typed: dict[int, str] = field(default_factory=dict)
-    """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
-    wakeup: asyncio.Event = field(default_factory=asyncio.Event)
-    """Wakes the backend: set when the user types, or by the backend itself when it has something to report or redo."""
     may_start: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is a model and a free slot."""
     task: "asyncio.Task[Done | Failed] | None" = None
     reply: Failed | None = None
     """What the client gets if the task is cancelled; None: that it was cancelled."""
-    _reported_typing: dict[int, str] = field(default_factory=dict)
-
-    def set_typed_text(self, hole: int, text: str) -> None:
-        """`text` is now at the start of a hole."""
-        self.typed[hole] = text
-        self.wakeup.set()
-
-    def newly_typed(self) -> list[tuple[int, str]]:
-        """What was typed since the last call: the number of a hole, and the whole text now at its start."""
-        changed = list(dict(self.typed).items() - self._reported_typing.items())  # a copy: another thread may add to it
-        self._reported_typing.update(changed)
-        return changed
 
     @property
     def priority(self) -> JobPriority:
@@ -162,15 +143,6 @@ class Scheduler:
         """Ends `job` before its next step. Has no effect on a job that has ended."""
         if job.task is not None:
             job.task.cancel()
-
-    def amend(self, job: Job, amendment: Amend) -> None:
-        """Tells `job` what the user typed; fails it if it has no such hole. Has no effect on a job that has ended."""
-        segments = job.request.segments if isinstance(job.request, InfillRequest) else ()
-        if 0 <= amendment.hole < sum(isinstance(part, Hole) for part in segments):
-            job.set_typed_text(amendment.hole, amendment.text)
-        else:
-            job.reply = Failed(job.request.id, ErrorCode.BAD_REQUEST, f"the request has no hole {amendment.hole}")
-            self.cancel(job)
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool = False) -> None:
         """Fails the waiting jobs, and with `waiting_only` False those that run."""

@@ -154,19 +154,17 @@ async def fill(
     *,
     options: FillOptions = FROM_SCRATCH,
     on_draft: OnDraft | None = None,
-    request_id: str = "",
     context: tuple[Snippet, ...] = (),
     marker: str = "",
 ) -> FillResult:
     """Fills all `spans` together. Raises WorkerError. Cancelling this cancels the request in the worker.
 
-    `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
-    adds none. It sees the file's name but not its path.
+    The model sees no `marker` outside the holes, and adds none. It sees the file's name but not its path.
     """
     if budget.quick and not context and (reason := _why_unknown(snapshot)):
         return FillResult([], late=False, reason=reason)
     request = request_for(snapshot, spans, budget, options, context, marker)
-    request = replace(request, id=request_id, drafts=on_draft is not None)
+    request = replace(request, drafts=on_draft is not None)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )

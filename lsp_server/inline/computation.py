@@ -38,6 +38,8 @@ class FillComputation:
     typed: str = field(init=False)
     """The text in it before the cursor."""
     selected: tuple[int, int, str] | None = field(init=False)
+    draft: Draft | None = None
+    """The latest one."""
     sent_at_s: float | None = None
     """When the worker was asked, on the event loop's clock; None: not yet."""
     waiting: list[InlineRequest] = field(default_factory=list)
@@ -64,25 +66,29 @@ class FillComputation:
         """Follows a change of the text. False: the result has become useless."""
         anchor = self.anchor.after(change)
         inside = self.anchor.contains(change)
-        if anchor is None or anchor.original != self.anchor.original or (inside and not self._can_pin(change)):
+        if anchor is None or anchor.original != self.anchor.original or (inside and not self._is_typed_on(change)):
             return False
         self.anchor = anchor
         self.typed += change.added if inside else ""
         return True
 
     @property
-    def is_amended(self) -> bool:
+    def was_typed_in(self) -> bool:
+        """Whether the user has typed in the hole since it began."""
         return self.typed != self.anchor.typed_prefix
 
-    def amendment(self) -> str | None:
-        """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
-        return None if self.hole.starts_with.startswith(self.typed) else self.typed
+    @property
+    def contradicts_typed(self) -> bool:
+        """Whether the latest draft does not agree with what was typed. No draft agrees with anything."""
+        reader = DraftReader(self.snapshot, [self.hole])
+        drafts = reader.read_holes(self.draft) if self.draft and self.was_typed_in else []
+        return not all(hole.text.startswith(self.typed) or self.typed.startswith(hole.text) for hole in drafts)
 
     def can_answer(self, text: str, request: InlineRequest) -> bool:
         if request.invoked and not self.request.invoked:
             return False
         cursor = request.cursor
-        if cursor.selected != self.selected or (cursor.selected and self.is_amended):
+        if cursor.selected != self.selected or (cursor.selected and self.was_typed_in):
             return False
         end = self.anchor.start + len(self.typed)
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
@@ -97,14 +103,16 @@ class FillComputation:
 
     def fill_record(self, suggestion: Suggestion) -> FillRecord | None:
         """The request that produced this suggestion, or None if the user has typed into the hole since."""
-        if self.sent_at_s is None or self.is_amended or suggestion.computation_id != self.id:
+        if self.sent_at_s is None or self.was_typed_in or suggestion.computation_id != self.id:
             return None
         took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
         return FillRecord(
             self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms
         )
 
-    def show_draft(self, draft: Draft) -> None:
+    def take_draft(self, draft: Draft) -> None:
+        """Keeps a draft, and shows it to the requests that want drafts."""
+        self.draft = draft
         for request in self.waiting:
             if request.on_draft is not None and request.is_open:
                 request.on_draft(draft, partial(self.render_draft, draft, request.cursor.offset))
@@ -120,8 +128,8 @@ class FillComputation:
                 drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
         return drafts
 
-    def _can_pin(self, change: TextChange) -> bool:
-        """Whether `change` appends to the typed text in a way the worker can pin."""
+    def _is_typed_on(self, change: TextChange) -> bool:
+        """Whether `change` appends to the typed text, so that the fill may still begin with all of it."""
         hole = self.hole
         typed = self.typed + change.added
         if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):

@@ -23,7 +23,6 @@ from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.read_ahead import may_read_ahead
 from lsp_server.inline.request import InlineRequest, single_line_hole
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
-from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import WorkerError
 from lsp_server.worker.client import LATE_S
 from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError, traceback_of
@@ -169,12 +168,7 @@ class InlineService(Feature):
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
         timer = loop.call_at(request.budget.deadline.time_s + late_s, self._time_out, state, request)
         request.result.add_done_callback(lambda _: timer.cancel())
-        text = state.document.text
-        running = next((item for item in state.running if item.can_answer(text, request)), None)
-        if running is None:
-            self._begin(state, request)
-        else:
-            self._attach(state, running, request)
+        self._join_or_begin(state, request)
         self._cancel_unwanted(state, prefetches=False)
         return request.result
 
@@ -237,6 +231,15 @@ class InlineService(Feature):
             return None
         self._show(state, suggestions, request)
         return suggestions
+
+    def _join_or_begin(self, state: _DocumentState, request: InlineRequest) -> None:
+        """Has a running computation answer a request, or a new one if none can."""
+        text = state.document.text
+        running = next((item for item in state.running if item.can_answer(text, request)), None)
+        if running is None:
+            self._begin(state, request)
+        else:
+            self._attach(state, running, request)
 
     def _begin(self, state: _DocumentState, request: InlineRequest) -> None:
         """Starts a computation for a request, once the document is parsed."""
@@ -313,20 +316,16 @@ class InlineService(Feature):
             computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
 
     def _follow(self, state: _DocumentState, computation: FillComputation, changes: Sequence[TextChange]) -> None:
-        """Ends a computation that disagrees with the new text. Tells the worker what was typed into the hole."""
-        typed = computation.typed
+        """Ends a computation that disagrees with the new text, or begins it again with what was typed in the hole."""
         for change in changes:
             for request in computation.waiting:
                 request.cursor = request.cursor.after(change)
         follows = all(computation.follow(change) for change in changes)
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._cancel(state, computation)
-        elif computation.typed != typed and (text := computation.amendment()) is not None:
-            try:
-                typed = model_line_ends(text, state.document.text)
-                self._session.worker.client.amend(computation.id, 0, typed)
-            except WorkerError as failure:
-                log.info("could not amend: %s", failure)  # the waiting request fails too
+        elif computation.contradicts_typed:
+            self._end(state, computation)
+            self._ask_again(state, computation.waiting)
 
     async def _run(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> None:
         """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
@@ -367,8 +366,7 @@ class InlineService(Feature):
                     computation.snapshot,
                     [computation.hole],
                     replace(request.budget, reads_ahead=not request.invoked and may_read_ahead(settings)),
-                    request_id=computation.id,
-                    on_draft=computation.show_draft if request.on_draft else None,
+                    on_draft=computation.take_draft,
                     context=context,
                     marker=request.marker,
                 )
@@ -384,7 +382,7 @@ class InlineService(Feature):
         return FillResult([], late=False)
 
     def _complete(self, state: _DocumentState, computation: FillComputation, result: FillResult) -> None:
-        """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
+        """Stores the results and answers the waiting requests; asks again where none continues what was typed."""
         self._remove(state, computation)
         state.history.add(computation.suggestions(result))
         is_reported = False
@@ -392,9 +390,8 @@ class InlineService(Feature):
             if not request.is_open:
                 continue  # it was late
             suggestions = state.history.suggestions_for(request)
-            joined = request is not computation.request
-            if not suggestions and joined and computation.is_amended:
-                self._begin(state, request)
+            if not suggestions and computation.was_typed_in:
+                self._ask_again(state, [request])
                 continue
             if not suggestions:
                 reason = _REJECTED if result.candidates else result.why_empty(request.budget)
@@ -419,14 +416,24 @@ class InlineService(Feature):
             event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms, record)
             self._session.features.shown(state.document.uri, event)
 
+    def _ask_again(self, state: _DocumentState, waiting: Sequence[InlineRequest]) -> None:
+        """Computes at once for requests that have waited for something else than the user typed."""
+        for request in waiting:
+            if request.is_open:
+                request.pause_s = 0.0
+                self._join_or_begin(state, request)
+
     def _cancel(self, state: _DocumentState, computation: FillComputation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""
         if computation in state.running:
-            self._remove(state, computation)
-            if computation.task is not None:
-                computation.task.cancel()
+            self._end(state, computation)
             for request in computation.waiting:
                 request.answer()
+
+    def _end(self, state: _DocumentState, computation: FillComputation) -> None:
+        self._remove(state, computation)
+        if computation.task is not None:
+            computation.task.cancel()
 
     def _cancel_unwanted(self, state: _DocumentState, *, prefetches: bool) -> None:
         """Stops the computations that no request waits for: either the prefetches, or all others."""

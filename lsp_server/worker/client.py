@@ -18,7 +18,6 @@ import msgspec
 
 from inference.deadline import Deadline
 from inference.messages import (
-    Amend,
     Cancel,
     ChooseAgain,
     Done,
@@ -197,13 +196,6 @@ class WorkerClient:
         """
         if not self.has_model:
             await self._while_worker_responds(self._wait_for_model(), deadline)
-
-    def amend(self, request_id: str, hole: int, text: str) -> None:
-        """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
-        one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerError.
-        """
-        if self._connection is not None and request_id in self._pending:
-            self._connection.send(Amend(request_id, hole, text))
 
     async def status(self) -> Status | None:
         """The worker's current status; None if no worker runs. Raises WorkerError."""

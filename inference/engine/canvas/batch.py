@@ -67,12 +67,6 @@ class CanvasBatch:
     def batch_size(self) -> int:
         return len(self.canvases)
 
-    def pin(self, chosen: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
-        """The `chosen` canvases, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
-        pairs = zip(chosen, counts, strict=True)
-        rows = [self.canvases[index].with_pinned(hole, answer[index].tolist(), count) for index, count in pairs]
-        return CanvasBatch.from_canvases(rows, self.pinned.device)
-
     def select(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
         """Some of the canvases, in this order, followed by this suffix cut to `width` rows."""
         rows = [self.canvases[index].with_suffix_cut(0) for index in chosen]
@@ -96,9 +90,6 @@ FORBIDDEN = -1e9
 _ANY = 0
 _SINGLE_LINE = 1
 
-ForcedStart = tuple[int, int, bytes]
-"""A hole's number, a canvas's number, and the bytes that the hole's first open row begins with there."""
-
 
 @dataclass(frozen=True)
 class Constraint:
@@ -118,10 +109,8 @@ class ConstraintBuilder:
         self._size = size
         self._device = device
 
-    def build(
-        self, canvas: CanvasBatch, holes: Sequence[CanvasHole], *, forced_starts: Sequence[ForcedStart] = ()
-    ) -> Constraint:
-        """The constraint of canvases with these holes, some of which must start in a given way."""
+    def build(self, canvas: CanvasBatch, holes: Sequence[CanvasHole]) -> Constraint:
+        """The constraint of canvases with these holes."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self.text_bias, self._single_line]
         for hole_index, hole in enumerate(holes):
@@ -132,9 +121,6 @@ class ConstraintBuilder:
                 kinds[canvas_index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
                 if start is not None and first == begin + len(hole.forced_ids):
                     kinds[canvas_index, first : first + 1] = start
-        for hole_index, canvas_index, value in forced_starts:
-            kinds[canvas_index, canvas.spans[canvas_index][hole_index][1]] = len(biases)
-            biases.append(self._only(self._vocabulary.ids_extending(value, single_line=holes[hole_index].single_line)))
         table = torch.stack(biases)
         for token in self._resizing:
             table[[_ANY, _SINGLE_LINE], token] = 0.0

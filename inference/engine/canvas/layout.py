@@ -56,14 +56,6 @@ class ComposedCanvas:
         """The same canvas with at most this many tokens behind its last hole."""
         return ComposedCanvas(self.ids[: self.spans[-1][2] + suffix], self.spans)
 
-    def with_pinned(self, hole: int, ids: Sequence[int], count: int) -> "ComposedCanvas":
-        """The same canvas with the first `count` rows of a hole as they are in `ids`."""
-        first, open_first, end = self.spans[hole]
-        pinned_end = first + count
-        span = (first, max(open_first, pinned_end), end)
-        spans = (*self.spans[:hole], span, *self.spans[hole + 1 :])
-        return ComposedCanvas((*self.ids[:first], *ids[first:pinned_end], *self.ids[pinned_end:]), spans)
-
 
 @dataclass(frozen=True)
 class CanvasPlan:

@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from inference.engine import text_window
 from inference.engine.canvas import prompt
 from inference.engine.canvas.layout import CanvasHole, CanvasPlan
@@ -32,14 +30,6 @@ class TextAndHoles:
 
     texts: tuple[str, ...]
     holes: tuple[Hole, ...]
-
-    def with_pinned(self, index: int, text: str) -> "TextAndHoles":
-        """The same with `text`, now typed there, at the start of a hole. Raises RequestError without such a hole."""
-        holes = list(self.holes)
-        if not 0 <= index < len(holes):
-            raise RequestError(f"the request has no hole {index}")
-        holes[index] = msgspec.structs.replace(holes[index], starts_with=text, text="", strength=1.0)
-        return TextAndHoles(self.texts, tuple(holes))
 
 
 def text_and_holes(request: InfillRequest) -> TextAndHoles:
@@ -112,12 +102,6 @@ class CanvasPlanner:
         width = self._infill_config.canvas_tokens
         shrunk = _shrink_to_width(layouts, pinned_after, width)
         return CanvasPlan(frame.leading_ids + ids, shrunk, tuple(pinned_after), width, group)
-
-    def pin_start(self, index: int, text: str) -> None:
-        """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
-        request = self.request.with_pinned(index, text)
-        self._check_size(request.holes[index])
-        self.request = request
 
     def group_from(self, first: int) -> range:
         """The holes from number `first` on that fit on one canvas, with some of the text behind them."""

@@ -1,10 +1,10 @@
-"""Combines the fills of a request's canvases into candidates for all holes, and drops those that contradict typed text.
+"""Combines the fills of a request's canvases into candidates for all holes.
 
 Does not know how a canvas was filled: by the engine's own steps, or by a remote server.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -136,75 +136,23 @@ def adds_repetition(text: str, hole: Hole) -> bool:
 
 
 class RequestProgress:
-    """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
+    """The finished canvases of one request, as `FillsByHole`."""
 
     def __init__(self, planner: CanvasPlanner) -> None:
         self.done: dict[int, list[RankedFill]] = {}
-        self.is_amended = False
-        """Whether anything was typed since the current canvas began."""
         self._planner = planner
-        self._typed: dict[int, str] = {}
-        """The text typed since the last `apply_typed_text`, by hole number."""
 
     @property
     def is_complete(self) -> bool:
         return self._end == len(self._planner.request.holes)
 
-    @property
-    def has_typed_text(self) -> bool:
-        return bool(self._typed)
-
     def begin_canvas(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
-        self._typed.clear()
         return self._planner.group_from(self._end), [text for fills in self.done.values() for text in fills[0].texts]
-
-    def pin(self, hole: int, text: str) -> None:
-        """`text` is now at the start of a hole. Raises RequestError if there is no such hole."""
-        self._planner.pin_start(hole, text)
-        self._typed[hole] = text
-        self.is_amended = True
-
-    def apply_typed_text(self, group: range, previous: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
-        """Whether the current canvas agrees with what was typed. If it does, work on it continues.
-
-        `agrees` takes a hole's number on this canvas and the text the hole must start with.
-        """
-        typed = self._typed
-        self._typed = {}
-        for index, text in typed.items():
-            if index < group.start and not previous[index].startswith(text):
-                return False
-            if group.start <= index < group.stop and not agrees(index - group.start, text):
-                return False
-        return True
-
-    def add(self, first: int, fills: list[RankedFill]) -> None:
-        """Records the fills of the current canvas (none if it was abandoned). Drops what contradicts the typed text."""
-        self.done[first] = fills
-        if self.is_amended:
-            self.is_amended = False
-            self.done = keep_matching(self.done, self._planner.request.holes)
 
     @property
     def _end(self) -> int:
         return sum(len(fills[0].texts) for fills in self.done.values())
-
-
-def matches_typed_text(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
-    """Whether the texts of the first of these holes agree with what was typed there."""
-    return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=False))
-
-
-def keep_matching(done: FillsByHole, holes: Sequence[Hole]) -> dict[int, list[RankedFill]]:
-    """The canvases before the first whose best fill contradicts the typed text, with the fills that agree."""
-    matching = {}
-    for first, fills in done.items():
-        agreeing = [fill for fill in fills if matches_typed_text(fill.texts, holes[first:])]
-        if not agreeing or agreeing[0] is not fills[0]:
-            break
-        matching[first] = agreeing
-    return matching
 
 
 def build_draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, TokenTexts], num_holes: int) -> Draft:

@@ -209,11 +209,10 @@ class Denoiser:
         self._update_done(entropies)
 
     @torch.inference_mode()
-    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
+    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch) -> None:
         """Continues with the `chosen` canvases, in this order, in their current state.
 
-        `canvas` has those canvases, perhaps with another suffix. If some of their hole rows are now pinned,
-        `constraint` applies to the others, which must become stable again.
+        `canvas` has those canvases, perhaps with another suffix.
         """
         index = torch.tensor(list(chosen), device=self._current.device)
         old_rows = self._old_hole_rows(chosen, canvas)
@@ -222,16 +221,11 @@ class Denoiser:
         self._argmax = self._argmax[old_rows]
         self._confidence = self._confidence[old_rows]
         self.steps = self.steps[index]
-        if constraint is not None:
-            self.constraint = constraint
-            self._history = []
-            self._done = torch.zeros_like(self._done[index])
-        else:
-            if self.constraint is not None:
-                self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
-            max_rows = int(canvas.num_hole_rows.max())
-            self._history = [ids[index, :max_rows] for ids in self._history]
-            self._done = self._done[index]
+        if self.constraint is not None:
+            self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
+        max_rows = int(canvas.num_hole_rows.max())
+        self._history = [ids[index, :max_rows] for ids in self._history]
+        self._done = self._done[index]
         self.canvas = canvas
         self._current = canvas.with_holes(current)
 

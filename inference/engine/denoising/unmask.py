@@ -219,12 +219,11 @@ class UnmaskingDenoiser(Denoiser):
         if self._resizing is not None:
             self._resize(self._resizing)
 
-    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
-        """See `Denoiser`. Newly pinned rows are no longer masked."""
+    def continue_with(self, chosen: Sequence[int], canvas: CanvasBatch) -> None:
         old_rows = self._old_hole_rows(chosen, canvas)
         self._masked = self._masked[old_rows]
         self._doubled = [self._doubled[index] for index in chosen]
-        super().continue_with(chosen, canvas, constraint)
+        super().continue_with(chosen, canvas)
 
     def _max_passes(self) -> int:
         remaining_steps = self._times - self._time

@@ -126,15 +126,6 @@ class Branch:
             tail = _LAST_WORD.sub(b"", tail).rstrip(b" \t") or tail
         self.data = self.data[:start] + tail
 
-    def repin(self, text: str) -> bool:
-        """Requires the fill to begin with `text`. Returns False if what is decoded contradicts it."""
-        prompt = self.prompt
-        if prompt.query is not None or not text.startswith(prompt.fill_prefix):
-            return self.text.startswith(text)
-        forced = prompt.forced_start[: prompt.healed_bytes] + text[len(prompt.fill_prefix) :].encode()
-        self.prompt = replace(prompt, forced_start=forced)
-        return self.data.startswith(forced) or (not self.is_finished and forced.startswith(self.data))
-
     def truncated(self, vocabulary: Vocabulary, index: int) -> "Branch":
         """A copy that ends before the choice with this index."""
         ids = self.ids[: self.num_forced + index]

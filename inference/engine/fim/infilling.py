@@ -3,8 +3,7 @@
 Prefills each hole's prompt, with as much of the text around it as there is time for, and decodes its texts. Each of
 several holes gets several texts; then those are chosen that make the whole region likeliest (rerank).
 
-Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
-stop it.
+Each step makes at most one forward pass. Between two steps the worker can turn to another request, or stop this one.
 """
 
 import math
@@ -47,8 +46,6 @@ _RERANK_SHARE = 0.9
 """No pass for reranking begins after this share of the time until the deadline."""
 _MAX_REGION_CHARS = 2_000
 """With more pinned text than this between the holes, reading the region takes too long."""
-_ATTEMPTS = 2
-"""How often to fill each hole, on average, between two amendments."""
 _RERANK_MARGIN_NATS = 1.0
 """How much likelier another text must make the region to replace the first; less is chance."""
 
@@ -112,20 +109,8 @@ class FimRun(RequestRun[FimEvent]):
         """Whether the deadline cut a text short."""
         self._window = self._prompts.windows[0]
         self._later_ids: list[int] = []
-        self._attempts = 0
-        """How many holes were filled, again or not, since the last amendment that came in time."""
         self._max_texts = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._region = None if request.quick else self._common_region()
-
-    def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
-        self._parts = self._parts.with_pinned(hole, text)
-        self._attempts = self._attempts if self._is_late() else 0
-        self._drop_mismatches()
-
-    def _drop_mismatches(self) -> None:
-        """Drops the fills that contradict the typed text, and those decoded after a hole whose best fill does."""
-        self._fills = results.keep_matching(self._fills, self._parts.holes)
 
     def _run(self) -> Generator[FimEvent | None, None, None]:
         count = len(self._parts.holes)
@@ -140,7 +125,6 @@ class FimRun(RequestRun[FimEvent]):
         yield from self._fill_all()
         if count > 1 and self._is_complete():
             yield from self._rerank(self._region) if self._region else self._vary()
-            yield from self._fill_all()
         yield from self._candidates()
         if self._request.reads_ahead and count == 1 and self._is_complete() and not self._prompts.uses_chat:
             self._read_ahead()
@@ -161,18 +145,13 @@ class FimRun(RequestRun[FimEvent]):
             self._family.prefill_when_idle(next_ids, self._later_ids)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
-        """Fills the open holes in order. The first one gets at least one pass, however late it is.
-
-        Fills that contradict the typed text are dropped and decoded again, but not for ever.
-        """
+        """Fills the holes in order. The first one gets at least one pass, however late it is."""
         count = len(self._parts.holes)
         num_texts = self._max_texts if count == 1 else max(_TEXTS_PER_HOLE, self._max_texts) if self._region else 1
-        while len(self._fills) < count and not self._was_cut and not (self._fills and self._is_late()):
-            if self._attempts > _ATTEMPTS * count:
+        for index in range(count):
+            if self._was_cut or (self._fills and self._is_late()):
                 break
-            self._attempts += 1
-            hole_index = next(index for index in range(count) if index not in self._fills)
-            yield from self._fill(hole_index, num_texts)
+            yield from self._fill(index, num_texts)
 
     def _vary(self) -> Iterator[FimEvent | None]:
         """Decodes alternatives for the hole where the model is least confident, now that all holes have texts."""
@@ -185,7 +164,6 @@ class FimRun(RequestRun[FimEvent]):
         alternatives = [] if self._was_cut else self._fills.get(index, [])
         self._fills[index] = [*previous, *(fill for fill in alternatives if fill.texts != previous[0].texts)]
         self._was_cut = False
-        self._drop_mismatches()
 
     def _candidates(self) -> Iterator[FilledHoles]:
         holes = self._parts.holes
@@ -220,49 +198,41 @@ class FimRun(RequestRun[FimEvent]):
                     if self._is_late():
                         self._fills[index] = [_unchanged(hole)]
                         self._was_cut = True
-                        self._drop_mismatches()
                         return
                 branch.is_finished = True
                 first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
                 num_extra = 1  # this one is the current text
             branches = [branch]
-            if branch.is_finished and not self._was_cut:
+            if not self._was_cut:
                 passes = decoder.add_alternatives(branches, num_texts + num_extra, first)
                 end_s = math.inf if text is not None else self._alternatives_end_s(branch, num_texts, num_extra > 0)
-                yield from self._write_alternatives(index, passes, branches, end_s)
+                yield from self._write_alternatives(passes, branches, end_s)
             self._counters.steps += decoder.passes
         if text is not None:
             alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
             branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
-        if branches[0].is_finished:
-            branches = [one for one in branches if one.text.strip()] or branches
-            vocabulary = self._model.vocabulary
-            ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
-            ranked.sort(
-                key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
-            )
-            self._fills[index] = ranked[:num_texts]
-            self._drop_mismatches()
+        branches = [one for one in branches if one.text.strip()] or branches
+        vocabulary = self._model.vocabulary
+        ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
+        ranked.sort(
+            key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
+        )
+        self._fills[index] = ranked[:num_texts]
 
     def _write(self, index: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
-        """Decodes the likeliest text, pinned to what is typed meanwhile; stops unfinished if that contradicts it."""
-        typed = self._parts.holes[index].starts_with
+        """Decodes the likeliest text, at most until the deadline."""
         while not branch.is_finished:
             decoder.step(branch)
             yield self._draft(index, branch) if self._request.drafts else None
-            if typed != self._parts.holes[index].starts_with:
-                typed = self._parts.holes[index].starts_with
-                if not branch.repin(typed):
-                    branch.is_finished = False
-                    break
             if not branch.is_finished and self._is_late():
                 branch.cut(drops_word=True)
                 self._was_cut = True
 
     def _write_alternatives(
-        self, index: int, passes: Iterator[Branch], branches: list[Branch], end_s: float
+        self, passes: Iterator[Branch], branches: list[Branch], end_s: float
     ) -> Iterator[FimEvent | None]:
-        """Decodes alternatives until `end_s` on the monotonic clock, while the first text agrees with what is typed.
+        """Decodes alternatives until `end_s` on the monotonic clock.
+
         Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short. A quick request
         needs only one that is not unwanted.
         """
@@ -278,8 +248,7 @@ class FimRun(RequestRun[FimEvent]):
                     last.cut(drops_word=True)
                     self._was_cut = True
                 branches.append(last)
-            is_over = is_late or (has_text and time.monotonic() >= end_s)
-            if is_over or not branches[0].text.startswith(self._parts.holes[index].starts_with):
+            if is_late or (has_text and time.monotonic() >= end_s):
                 break
 
     def _alternatives_end_s(self, first: Branch, num_texts: int, is_useless: bool) -> float:

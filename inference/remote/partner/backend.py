@@ -1,4 +1,4 @@
-"""Works on one request: writes candidates side by side, each hole after hole, and pins the user's typing in each.
+"""Works on one request: writes candidates side by side, each hole after hole.
 
 A candidate's holes are written one after another, so that each sees the texts of those before.
 """
@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.deadline import Deadline
-from inference.ending import merge_typed_piece, slice_pieces
+from inference.ending import slice_pieces
 from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
@@ -146,7 +146,7 @@ class StreamedFill:
 
 
 class CandidateInProgress:
-    """A candidate in progress: `start` it, and again if it has ended incomplete."""
+    """A candidate in progress, once it is started."""
 
     def __init__(self, run: "PartnerRun", index: int) -> None:
         self.fills: list[PartnerFill] = []
@@ -155,8 +155,6 @@ class CandidateInProgress:
         self._index = index
         self._context_window = run.partner.context_window
         self._answer: StreamedFill | None = None
-        self._pinned = ""
-        """The start of the hole in progress, as the server was told."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -170,7 +168,7 @@ class CandidateInProgress:
     def start(self) -> None:
         """Writes the remaining holes until the deadline."""
         self._task = asyncio.create_task(self._write(), name="candidate")
-        self._task.add_done_callback(lambda _: self._run.job.wakeup.set())
+        self._task.add_done_callback(lambda _: self._run.wakeup.set())
 
     def stop(self) -> "list[asyncio.Task[None]]":
         """Begins to abort its request; the tasks to wait for."""
@@ -178,26 +176,6 @@ class CandidateInProgress:
             return []
         self._task.cancel()
         return [self._task]
-
-    def apply_typing(self, typed: Sequence[tuple[int, str]]) -> None:
-        """Drops what disagrees with what was `typed` just now, or since the request, and ends, to be started again."""
-        current_hole = len(self.fills)
-        typed_since = [] if self.is_complete else [(current_hole, self._run.pinned_text(current_hole))]
-        changed = [hole_index for hole_index, text in (*typed, *typed_since) if not self._agrees(hole_index, text)]
-        if changed:
-            del self.fills[min(changed) :]
-            self._answer = None
-            if self._task is not None:
-                self._task.cancel()
-
-    def _agrees(self, hole_index: int, typed: str) -> bool:
-        """Whether the text of a hole, as far as it is known, begins with what was typed there."""
-        if hole_index < len(self.fills):
-            return self.fills[hole_index].text.startswith(typed)
-        if hole_index > len(self.fills) or self._answer is None or not typed:  # its text takes time to find
-            return True
-        text = self._pinned + self._answer.text
-        return text.startswith(typed) or (not self._answer.end and typed.startswith(text))
 
     def fills_so_far(self) -> list[PartnerFill]:
         if self.is_complete or self._answer is None:
@@ -219,7 +197,7 @@ class CandidateInProgress:
         pieces, confidences = zip(*(fill.token_texts for fill in fills), strict=True)
         return FilledHoles(
             request.id,
-            tuple(fill.text for fill in fills) + tuple(holes[n].text or self._run.pinned_text(n) for n in unfilled),
+            tuple(fill.text for fill in fills) + tuple(holes[n].text or holes[n].starts_with for n in unfilled),
             score=sum(math.log(max(value, 1e-9)) for value in probs) / max(1, len(probs)),
             steps=tokens,
             tokens=tokens,
@@ -248,11 +226,10 @@ class CandidateInProgress:
         run = self._run
         deadline = run.job.deadline
         hole_index = len(self.fills)
-        self._pinned = run.pinned_text(hole_index)
         answer = self._answer = run.request_fill(hole_index, self.fills, self._context_window, candidate=self._index)
         try:
             async with asyncio.timeout_at(deadline.time_s if deadline else None) as limit:
-                await answer.receive(run.job.wakeup.set)
+                await answer.receive(run.wakeup.set)
         except TimeoutError:
             if limit.expired():
                 return False
@@ -266,21 +243,20 @@ class CandidateInProgress:
             run.counters.steps += answer.tokens
             run.counters.encode_ms = run.counters.encode_ms or answer.first_ms
         fill = self._complete_fill(answer) if answer.end == "stop" else self._truncated_fill(answer)
-        if fill.text.startswith(run.pinned_text(hole_index)):  # otherwise more was typed just when the answer ended
-            self.fills.append(fill)
-            self._answer = None
-            run.partner.adopt_context_window(self._context_window)
+        self.fills.append(fill)
+        self._answer = None
+        run.partner.adopt_context_window(self._context_window)
         return True
 
     def _complete_fill(self, answer: StreamedFill) -> PartnerFill:
         return self._fill(answer, answer.text, is_complete=True)
 
     def _fill(self, answer: StreamedFill, text: str, *, is_complete: bool) -> PartnerFill:
-        fill = self._pinned + text
+        start = self._run.holes[len(self.fills)].starts_with
+        fill = start + text
         pieces, probs = answer.token_texts
         if pieces:
-            pieces, probs = slice_pieces(0, len(fill), (self._pinned, *pieces), (1.0, *probs))
-            pieces, probs = merge_typed_piece(self._run.pinned_text(len(self.fills)), pieces, probs)
+            pieces, probs = slice_pieces(0, len(fill), (start, *pieces), (1.0, *probs))
         return PartnerFill(fill, is_complete, answer.tokens, (pieces, probs))
 
     def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:
@@ -313,13 +289,12 @@ class PartnerRun(RemoteRun):
         self.holes = self._parts.holes
         self.partner = partner
         self.slots = asyncio.Semaphore(_MAX_CONCURRENT)
+        self.wakeup = asyncio.Event()
+        """Set when a candidate has more text, or has ended."""
         self._api = partner.api
         count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
         self._writers = [CandidateInProgress(self, index) for index in range(count)]
         self._last_draft_s = 0.0
-
-    def pinned_text(self, hole_index: int) -> str:
-        return self.job.typed.get(hole_index, self.holes[hole_index].starts_with)
 
     def request_fill(
         self, hole_index: int, fills: list[PartnerFill], windows: ContextWindow, *, candidate: int
@@ -336,7 +311,7 @@ class PartnerRun(RemoteRun):
         if self._api.kind != "chat":  # its message names the file
             text_before = query.prepend_name_comment(request.name_comment, text_before)
         prefix, suffix = windows.crop(
-            text_before + self.pinned_text(hole_index), text_after, reserved_tokens, self._api.control_tokens
+            text_before + hole.starts_with, text_after, reserved_tokens, self._api.control_tokens
         )
         used_tokens = reserved_tokens + estimate_tokens(prefix) + estimate_tokens(suffix)
         question_for_hole = InfillQuery(
@@ -358,12 +333,11 @@ class PartnerRun(RemoteRun):
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
-            while not self._is_finished():
-                await self.job.wakeup.wait()
-                self.job.wakeup.clear()
-                typed = self.job.newly_typed()
-                for writer in self._writers:
-                    writer.apply_typing(typed)
+            for writer in () if self._is_past_deadline() else self._writers:
+                writer.start()
+            while any(writer.is_running for writer in self._writers):
+                await self.wakeup.wait()
+                self.wakeup.clear()
                 if self.request.drafts and (draft := self._draft()):
                     yield draft
             errors = [writer.error for writer in self._writers if writer.error]
@@ -375,13 +349,6 @@ class PartnerRun(RemoteRun):
         finally:
             if stopping := [task for writer in self._writers for task in writer.stop()]:
                 await asyncio.wait(stopping)
-
-    def _is_finished(self) -> bool:
-        """Whether all candidates are written; starts those that are not, unless they failed or it is too late."""
-        for writer in self._writers:
-            if not (writer.is_running or writer.is_complete or writer.error or self._is_past_deadline()):
-                writer.start()
-        return not any(writer.is_running for writer in self._writers)
 
     def _candidates(self) -> list[FilledHoles]:
         """Each text once: the first candidate is the likeliest; last those that are cut or have an empty hole."""
