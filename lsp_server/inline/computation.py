@@ -58,6 +58,10 @@ class FillComputation:
     def _drafts(self) -> DraftReader:
         return DraftReader(self.snapshot, [self.hole], self.request.budget.min_prob)
 
+    @cached_property
+    def _unsure_drafts(self) -> DraftReader:
+        return DraftReader(self.snapshot, [self.hole])
+
     @property
     def is_wanted(self) -> bool:
         return any(request.is_open for request in self.waiting)
@@ -79,9 +83,8 @@ class FillComputation:
 
     @property
     def contradicts_typed(self) -> bool:
-        """Whether the latest draft does not agree with what was typed. No draft agrees with anything."""
-        reader = DraftReader(self.snapshot, [self.hole])
-        drafts = reader.read_holes(self.draft) if self.draft and self.was_typed_in else []
+        """Whether the latest draft is neither the start of what was typed nor begins with it; before one, False."""
+        drafts = self._unsure_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
         return not all(hole.text.startswith(self.typed) or self.typed.startswith(hole.text) for hole in drafts)
 
     def can_answer(self, text: str, request: InlineRequest) -> bool:
@@ -110,9 +113,7 @@ class FillComputation:
             self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms
         )
 
-    def take_draft(self, draft: Draft) -> None:
-        """Keeps a draft, and shows it to the requests that want drafts."""
-        self.draft = draft
+    def show_draft(self, draft: Draft) -> None:
         for request in self.waiting:
             if request.on_draft is not None and request.is_open:
                 request.on_draft(draft, partial(self.render_draft, draft, request.cursor.offset))

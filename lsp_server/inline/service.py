@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from inference.messages import Draft
 from lsp_server.context.retrieval import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
@@ -324,15 +326,26 @@ class InlineService(Feature):
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._cancel(state, computation)
         elif computation.contradicts_typed:
-            self._end(state, computation)
-            self._ask_again(state, computation.waiting)
+            self._begin_again(state, computation)
+
+    def _take_draft(self, state: _DocumentState, computation: FillComputation, draft: Draft) -> None:
+        computation.draft = draft
+        if computation.contradicts_typed and computation in state.running:
+            self._begin_again(state, computation)
+        else:
+            computation.show_draft(draft)
+
+    def _begin_again(self, state: _DocumentState, computation: FillComputation) -> None:
+        """Stops a computation, and begins another one with what was typed if any request waits."""
+        self._end(state, computation)
+        self._ask_again(state, computation.waiting)
 
     async def _run(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> None:
         """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
         cancels the request.
         """
         try:
-            result = await self._fill(computation, pause_s)
+            result = await self._fill(state, computation, pause_s)
             if computation in state.running:
                 self._complete(state, computation, result)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
@@ -344,7 +357,7 @@ class InlineService(Feature):
             for request in waiting:
                 request.result.set_exception(error)
 
-    async def _fill(self, computation: FillComputation, pause_s: float) -> FillResult:
+    async def _fill(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> FillResult:
         """The worker's answer; an empty one if it fails, or may not see the document."""
         request = computation.request
         client = self._session.worker.client
@@ -366,7 +379,7 @@ class InlineService(Feature):
                     computation.snapshot,
                     [computation.hole],
                     replace(request.budget, reads_ahead=not request.invoked and may_read_ahead(settings)),
-                    on_draft=computation.take_draft,
+                    on_draft=partial(self._take_draft, state, computation),
                     context=context,
                     marker=request.marker,
                 )
