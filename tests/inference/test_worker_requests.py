@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from inference import messages
-from inference.messages import Amend, Cancel, Done, Draft, Failed, FilledHoles, Hole, Outcome, Pinned, Status
+from inference.messages import Cancel, Done, Draft, Failed, FilledHoles, Hole, Outcome, Pinned, Status
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import Process, RawClient, fill, is_idle, long_fill
 
@@ -85,19 +85,6 @@ async def test_behind_a_long_line_others_are_answered(
             await other.status()
         await asyncio.sleep(0.01)
     assert isinstance(await ended, Done) or "does not fit" in ended.result().message  # type: ignore[union-attr]
-    other.close()
-
-
-async def test_too_long_amendment_fails_its_request_alone(client: RawClient, resident: WorkerPaths) -> None:
-    other = await RawClient.open(resident)
-    client.send(long_fill("long"))
-    await client.first_draft()
-    client.send(Amend("long", 0, LINE))
-    async with asyncio.timeout(NOT_DEAF_S):
-        failed = await client.final("long")
-    assert "does not fit" in failed.message
-    other.send(fill("a"))
-    assert await final_outcome(other, "a") is Outcome.COMPLETE
     other.close()
 
 

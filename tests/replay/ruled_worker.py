@@ -35,7 +35,7 @@ class RuledWorker(ScriptedWorker):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.unanswered = 0
-        self._running: dict[str, tuple[Message, asyncio.Task[None]]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     async def listen(self, socket: Path) -> asyncio.Server:
         socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,10 +50,8 @@ class RuledWorker(ScriptedWorker):
             case InfillRequest() | NextEditRequest():
                 asked: Message = msgspec.to_builtins(message)
                 self.asked.append({key: asked[key] for key in asked if key not in ("id", "seed", "deadline_ms")})
-                self._running[message.id] = asked, asyncio.create_task(self._answer(asked))
-            case messages.Amend(id=id_) if id_ in self._running:
-                self._running[id_][0].setdefault("typed", {})[message.hole] = message.text
-            case messages.Cancel(id=id_) if id_ in self._running and self._running[id_][1].cancel():
+                self._running[message.id] = asyncio.create_task(self._answer(asked))
+            case messages.Cancel(id=id_) if id_ in self._running and self._running[id_].cancel():
                 self.unanswered -= 1
                 self._send(Done(id_, Outcome.CANCELLED))
 
@@ -65,18 +63,18 @@ class RuledWorker(ScriptedWorker):
 
 
 def _candidates(asked: Message) -> list[FilledHoles]:
-    segments, typed = asked["segments"], asked.get("typed", {})
+    segments = asked["segments"]
     holes = [number for number, segment in enumerate(segments) if segment["type"] == "hole"]
     found = []
     for choice in range(asked.get("candidates", 1)):
-        texts = [_text(segments, at, choice, typed.get(number, "")) for number, at in enumerate(holes)]
+        texts = [_text(segments, at, choice) for at in holes]
         pieces = tuple(tuple(re.findall(r"\s*\w+|\s*\W", text)) for text in texts)
         probs = tuple(tuple((_draw([texts, index], 20) + 1) / 20 for index in range(len(words))) for words in pieces)
         found.append(FilledHoles(asked["id"], tuple(texts), -float(choice), pieces=pieces, confidences=probs))
     return found
 
 
-def _text(segments: list[Message], at: int, choice: int, typed: str) -> str:
+def _text(segments: list[Message], at: int, choice: int) -> str:
     hole = segments[at]
     before, after = segments[at - 1].get("text", ""), segments[at + 1].get("text", "") if at + 1 < len(segments) else ""
     kind = hole.get("kind", "line")
@@ -84,7 +82,7 @@ def _text(segments: list[Message], at: int, choice: int, typed: str) -> str:
     number = _draw([kind, before[-40:], after[:40], choice], len(texts) + 2)
     repeated = after.partition("\n")[0], before.rpartition("\n")[2]  # what the server must cut off again
     text: str = [*texts, *repeated][number]
-    start: str = typed or hole.get("starts_with", "")
+    start: str = hole.get("starts_with", "")
     return start + (text.partition("\n")[0] if hole.get("single_line") else text)
 
 

@@ -1,6 +1,6 @@
 """Requests to an engine of any family, and the invariants of every answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from inference.engine.engine import Engine
@@ -27,30 +27,6 @@ class Answer:
 
 def fill(engine: Engine, *segments: Pinned | Hole | str, **options: Any) -> Answer:
     return Answer(engine.infill(request(*segments, **options)))
-
-
-def fill_typing(
-    engine: Engine,
-    *segments: Pinned | Hole | str,
-    typing: Callable[[Draft, dict[int, str]], dict[int, str]],
-    **options: Any,
-) -> tuple[Answer, dict[int, str]]:
-    """The answer, each candidate of which begins with what is typed meanwhile, by hole.
-
-    `typing` says at each draft what is typed into which hole; it is told what was typed before.
-    """
-    run, typed, events = engine.infill(request(*segments, drafts=True, **options)), dict[int, str](), []
-    for event in run:
-        events.append(event)
-        if isinstance(event, Draft):
-            for hole, text in typing(event, typed).items():
-                run.amend(hole, text)
-                typed[hole] = text
-    answer = Answer(events)
-    assert any(typed.values())
-    assert answer.candidates
-    assert all(one.texts[hole].startswith(text) for one in answer.candidates for hole, text in typed.items())
-    return answer, typed
 
 
 def request(*segments: Pinned | Hole | str, **options: Any) -> InfillRequest:

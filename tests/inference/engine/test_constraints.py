@@ -12,7 +12,7 @@ from inference.engine.engine import Engine
 from inference.messages import Hole, Pinned
 from inference.models import registry
 from inference.models.infill_config import InfillConfig
-from tests.inference.engine.filling import fill, fill_typing
+from tests.inference.engine.filling import fill
 from tests.inference.loaded import TWIN, planned
 
 MASK = 61
@@ -46,14 +46,9 @@ def test_a_hole_of_one_line_stays_one_behind_a_line_break_too(twin: Engine, befo
 
 
 def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
-    """What is typed ends inside a token, so that the next row may only become what goes on with it."""
-    answer, _ = fill_typing(
-        twin,
-        *("def f(x):\n", Hole(single_line=True, max_tokens=8), "\n"),
-        typing=lambda draft, typed: {} if typed.get(0) else {0: draft.texts[0][:1]},
-        max_steps=6,
-        seed=5,
-    )
+    """What is typed ends inside a token, so that the first row may only become what goes on with it."""
+    answer = fill(twin, "def f(x):\n", Hole(single_line=True, max_tokens=8, starts_with="r"), "\n", max_steps=6, seed=5)
+    assert answer.candidates
     assert not any("\n" in candidate.texts[0] for candidate in answer.candidates)
 
 

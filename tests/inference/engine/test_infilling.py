@@ -1,8 +1,7 @@
 """The results of a request: whole answers, respected pins and constraints, drafts, deadlines, and freed memory."""
 
-import random
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillR
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
 from tests.inference.engine import filling
-from tests.inference.engine.filling import fill_typing
 from tests.inference.loaded import check_nothing_is_open, planned
 from tests.inference.models.random_model import save_random_checkpoint
 
@@ -196,80 +194,13 @@ def test_nonsense_is_refused(each: Engine, segments: tuple[Hole, ...], steps: in
         list(each.infill(InfillRequest("r", segments, max_steps=steps)))
 
 
-def amended(engine: Engine, choose: Callable[[str], str]) -> Done:
-    """The end of a request amended at its second draft with what `choose` makes of that."""
-    number, segments = count(1), ("import os\n\nsize =", Hole(max_tokens=10), "\nprint(size)\n")
-
-    def typing(draft: Draft, _: dict[int, str]) -> dict[int, str]:
-        return {0: choose(draft.texts[0])} if next(number) == 2 else {}
-
-    answer, _ = fill_typing(engine, *segments, typing=typing, max_steps=12, seed=3)
-    check_nothing_is_open(engine)
-    return answer.done
-
-
-def test_accepted_text_is_pinned_while_denoising(engine: Engine) -> None:
-    for cut in (1, 3, 1000):
-        assert amended(engine, lambda draft, cut=cut: draft[:cut]).stats.canvases == 1
-
-
-def test_text_typed_against_the_draft_restarts_from_there(engine: Engine) -> None:
-    assert amended(engine, lambda _: " os.path.getsize(").stats.canvases == 2
-
-
-def test_amendment_redoes_a_done_canvas_if_it_disagrees(embedded: Engine) -> None:
-    segments = ("a =", Hole(max_tokens=4), FAR, Hole(max_tokens=4), "\n")
-    for text, canvases in ((None, 2), (" 12345 +", 4)):
-        began = list[int]()
-
-        def typing(draft: Draft, typed: dict[int, str], text=text, began=began) -> dict[int, str]:
-            began.extend([1] * (draft.step == 1))
-            return {0: text or draft.texts[0][:1]} if len(began) == 2 and not typed else {}
-
-        answer, _ = fill_typing(embedded, *segments, typing=typing, max_steps=3, seed=1)
-        assert answer.done.stats.canvases == canvases
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_is_typed_meanwhile_begins_every_candidate(each: Engine, seed: int) -> None:
-    """Into any hole and at any step, with the draft and against it; also after canvases were dropped."""
-    chance, is_one = random.Random(seed), seed % 2 == 0
-    lone = Hole(single_line=True, min_tokens=4, max_tokens=24)
-    several = ("a =", Hole(max_tokens=6), "\nb =", Hole(max_tokens=6), "\nc =", Hole(max_tokens=6), "\n")
-
-    def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
-        if any(typed.values()) and chance.random() < 0.6:
-            return {}
-        hole = chance.randrange(len(draft.texts))
-        return {hole: chance.choice((draft.texts[hole][: chance.randint(1, 9)], f"{typed.get(hole, '')} 17", "x"))}
-
-    segments = (SOURCE, lone, REST) if is_one else several
-    more = {"candidates": (1, 6, 3)[seed % 3], "max_steps": 10, "seed": seed}
-    answer, _ = fill_typing(each, *segments, typing=typing, **more)
-    assert len(answer.candidates) <= more["candidates"]
-    assert not (is_one and any("\n" in candidate.texts[0] for candidate in answer.candidates))
-    if isinstance(each.loaded.adapter, DiffusionGemmaAdapter):
-        check_nothing_is_open(each)
-
-
-def test_long_amendment_makes_room_for_itself(embedded: Engine) -> None:
+def test_a_long_start_makes_room_for_itself(embedded: Engine) -> None:
     """Seen in the last draft: this small model repeats itself in the other holes, and such a fill is no candidate."""
     long = " some_function(first_argument, second_argument, third_argument)" * 2
-    segments = ("\nx =", Hole(min_tokens=14, max_tokens=14)) * 4
-    run = embedded.infill(filling.request(*segments, "\n", drafts=True, max_steps=6, seed=1))
-    drafts = list[Draft]()
-    for event in run:
-        if isinstance(event, Draft):
-            if not drafts:
-                run.amend(0, long)
-            drafts.append(event)
+    starts = (long, "", "", "")
+    holes = (("\nx =", Hole(starts_with=start, min_tokens=14, max_tokens=14)) for start in starts)
+    drafts = filling.fill(embedded, *chain(*holes), "\n", drafts=True, max_steps=6, seed=1).drafts
     assert drafts[-1].texts[0].startswith(long)
     assert len(drafts[-1].texts) == 4
     with pytest.raises(RequestError, match="does not fit"):
         filling.fill(embedded, Hole(starts_with="x" * 5000))
-
-
-def test_an_amendment_of_a_hole_that_is_not_there_is_refused(each: Engine) -> None:
-    run = each.infill(InfillRequest("r", (Pinned("x"), Hole())))
-    with pytest.raises(RequestError, match="no hole 1"):
-        run.amend(1, "x")

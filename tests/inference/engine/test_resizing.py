@@ -15,7 +15,6 @@ from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pi
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
-from tests.inference.engine.filling import fill_typing
 
 EXPAND, DELETE = MASK_ID + 1, MASK_ID + 2
 FIRST, LAST = "abc", "uvwxyz\n"
@@ -103,10 +102,4 @@ def test_several_canvases_grow_and_shrink_side_by_side() -> None:
 
 
 def test_typed_text_is_pinned_and_the_hole_grows() -> None:
-    answer, _ = fill_typing(
-        Engine(ByHeart(FIRST + "defghijkl" + LAST)),
-        *(FIRST, Hole(max_tokens=20), LAST),
-        typing=lambda draft, typed: {0: "d"} if draft.texts[0].startswith("d") and not typed else {},
-        seed=1,
-    )
-    assert [candidate.texts[0] for candidate in answer.candidates] == ["defghijkl"]
+    assert texts(fill("defghijkl", Hole(max_tokens=20, starts_with="d"))) == ["defghijkl"]

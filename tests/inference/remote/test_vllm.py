@@ -11,7 +11,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import ErrorCode, FilledHoles, Hole, NextEditRequest, Outcome, Pinned
+from inference.messages import ErrorCode, Hole, NextEditRequest, Outcome, Pinned
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.server_backend import ServedModel
@@ -97,23 +97,6 @@ async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -
             assert await fills(infiller, one_hole(text=text, strength=strength))
             pins.append(len(pinned_of(server.asked[0])))
     assert pins[0] > pins[1], "some of its tokens are noise, and some are not"
-
-
-async def test_typed_text_is_pinned_before_and_after_the_server_asks(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        for typed_early in (True, False):
-            server.hold.clear()
-            asked = job(one_hole())
-            if typed_early:
-                asked.set_typed_text(0, "path.strip(")
-            events = asyncio.create_task(_all(infiller.replies(asked)))
-            await server.until(lambda it: it.running > 0)
-            if not typed_early:
-                asked.set_typed_text(0, "path.strip(")
-                await server.until(lambda it: it.aborted > 0)
-            server.hold.set()
-            candidates = [event for event in await events if isinstance(event, FilledHoles)]
-            assert candidates and all(each.texts[0].startswith("path.strip(") for each in candidates)
 
 
 async def test_at_the_deadline_what_is_there_is_the_answer(server: CanvasServer) -> None:

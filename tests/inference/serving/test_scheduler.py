@@ -12,11 +12,9 @@ import torch
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.messages import (
-    Amend,
     Done,
     ErrorCode,
     Failed,
-    FilledHoles,
     Hole,
     InfillRequest,
     NextEditRequest,
@@ -302,21 +300,6 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
         asker.queue.cancel(jobs[0])
         await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")
         assert asker.queue.job_counts()[1] == 1 and running <= MAX_RUNNING
-
-
-async def test_typing_reaches_waiting_and_running_requests() -> None:
-    async with served() as (server, asker):
-        jobs = [asker.ask(f"{number}", f"{number}") for number in range(MAX_OF_CLIENT + 1)]
-        asker.queue.amend(jobs[-1], Amend("", 0, "typed_"))
-        await server.until(lambda it: len(it.fills) == MAX_OF_CLIENT)
-        asker.queue.amend(jobs[0], Amend("", 0, "typed_"))
-        asker.queue.amend(jobs[1], Amend("", 7, "into no hole"))
-        server.hold.set()
-        for name in ("0", str(MAX_OF_CLIENT)):
-            await asker.end(name)
-            texts = [event.texts[0] for event in asker.heard[name] if isinstance(event, FilledHoles)]
-            assert texts and all(text.startswith("typed_") for text in texts)
-        assert await asker.end("1") is ErrorCode.BAD_REQUEST
 
 
 async def test_what_a_server_does_to_one_request_ends_no_other() -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from inference import messages
-from inference.messages import Done, Failed, FilledHoles, Hello, InfillRequest, Outcome, Status, StatusRequest, Welcome
+from inference.messages import (
+    Done,
+    Draft,
+    Failed,
+    FilledHoles,
+    Hello,
+    InfillRequest,
+    Outcome,
+    Status,
+    StatusRequest,
+    Welcome,
+)
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
 from tests.workers import short_folder, until
@@ -23,7 +34,6 @@ class ScriptedWorker:
         self.probs: dict[str, float] = {}
         """Those of the words of its answers that it is not sure of."""
         self.requests: list[InfillRequest] = []
-        self.amendments: list[str] = []
         self.cancelled: list[str] = []
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -41,6 +51,10 @@ class ScriptedWorker:
         self._send(
             *(FilledHoles(key, (fill,), pieces=(words,), confidences=(p,)) for fill, words, p in answers), Done(key)
         )
+
+    def draft(self, text: str) -> None:
+        """Show what the answer to the latest request is so far."""
+        self._send(Draft(self.requests[-1].id, 1, 2, ((text,),), ((0.5,),)))
 
     def answer_without_texts(self) -> None:
         """Answer the latest request as no worker of ours does: our side fails on it."""
@@ -74,8 +88,6 @@ class ScriptedWorker:
                     self.answer(*self.fills)
             case messages.Cancel(id=request_id):
                 self.cancelled.append(request_id)
-            case messages.Amend(text=text):
-                self.amendments.append(text)
             case _:
                 pass
 

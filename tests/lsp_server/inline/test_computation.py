@@ -1,9 +1,9 @@
-"""Typing into a hole during its fill, and the messages to the worker."""
+"""Typing into a hole during its fill."""
 
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import FilledHoles
+from inference.messages import Draft, FilledHoles
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
@@ -31,19 +31,36 @@ def types(computation: FillComputation, *keys: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("marked", "keys", "told"),
+    ("marked", "keys", "typed"),
     [
         ("x = ‸\n", ["f", "o"], "fo"),
-        pytest.param("x = pri‸\n", [], None, id="nothing was typed"),
         pytest.param("x = pri‸\n", ["n"], "prin", id="the whole of a begun word"),
-        pytest.param("def f():‸\n", ["\n", "    "], None, id="indentation is there already"),
         ("def f():‸\n", ["\n", "    ", "r"], "\n    r"),
     ],
 )
-def test_the_worker_is_told_all_that_was_typed(marked: str, keys: list[str], told: str | None) -> None:
+def test_text_typed_on_does_not_stop_it(marked: str, keys: list[str], typed: str) -> None:
     computation = computation_at(marked)
+    assert not computation.was_typed_in
     assert types(computation, *keys)
-    assert computation.amendment() == told
+    assert computation.was_typed_in
+    assert computation.typed == typed
+
+
+@pytest.mark.parametrize(
+    ("draft", "keys", "contradicts"),
+    [
+        pytest.param(None, ["f"], False, id="nothing is known"),
+        pytest.param("bar", [], False, id="nothing was typed"),
+        pytest.param("foo", ["f", "o"], False, id="the start of the draft"),
+        pytest.param("f", ["f", "o"], False, id="more than the draft"),
+        pytest.param("bar", ["f"], True, id="something else"),
+    ],
+)
+def test_a_draft_contradicts_what_it_does_not_agree_with(draft: str | None, keys: list[str], contradicts: bool) -> None:
+    computation = computation_at("x = ‸\n")
+    assert types(computation, *keys)
+    computation.draft = Draft("r", 1, 2, ((draft,),), ((0.5,),)) if draft else None
+    assert computation.contradicts_typed == contradicts
 
 
 @pytest.mark.parametrize("typed", ["\n\t", "x", "\n    \n"])

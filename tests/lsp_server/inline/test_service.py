@@ -72,7 +72,7 @@ class Scene:
         self.ask()
         await until(lambda: len(self.worker.requests) == 1)
         self.edit(4, 4, "f")
-        return self.ask(5)
+        return self.ask(5, pause_s=60)
 
 
 @pytest.fixture
@@ -172,13 +172,50 @@ async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
     assert len(scene.worker.requests) == 2
 
 
-async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> None:
+async def test_an_answer_that_begins_with_what_is_typed_is_shown(scene: Scene) -> None:
     asked = scene.ask()
     await scene.settles(sent=1)
+    scene.worker.draft("fo")
     scene.edit(4, 4, "f")
-    await until(lambda: scene.worker.amendments == ["f"])
+    await scene.settles(sent=1)
     scene.worker.answer("foo")
     assert [shown.text for _, shown in await asked] == ["foo"]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["known before", "known after"])
+@pytest.mark.parametrize("invoked", [False, True])
+async def test_what_a_draft_contradicts_is_asked_again_at_once(scene: Scene, invoked: bool, is_late: bool) -> None:
+    asked = scene.ask(invoked=invoked)
+    await scene.settles(sent=1)
+    if not is_late:
+        scene.worker.draft("bar")
+        await asyncio.sleep(SETTLED_S)
+    scene.edit(4, 4, "f")
+    if is_late:
+        scene.worker.draft("bar")
+    await scene.settles(sent=2, cancelled=1)
+    scene.worker.answer("foo")
+    assert [shown.text for _, shown in await asked] == ["foo"]
+
+
+async def test_nothing_is_asked_again_for_nobody(scene: Scene) -> None:
+    asked = scene.ask()
+    await scene.settles(sent=1)
+    asked.cancel()
+    scene.edit(4, 4, "f")
+    scene.worker.draft("bar")
+    await scene.settles(sent=1, cancelled=1)
+
+
+async def test_all_who_wait_share_the_new_computation(scene: Scene) -> None:
+    asked = scene.ask(invoked=True)
+    await scene.settles(sent=1)
+    scene.edit(4, 4, "f")
+    typed = scene.ask(5)
+    scene.worker.answer("bar")
+    await scene.settles(sent=2)
+    scene.worker.answer("foo")
+    assert [[shown.text for _, shown in await each] for each in (asked, typed)] == [["foo"]] * 2
 
 
 async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:

@@ -218,17 +218,13 @@ def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
         assert candidate.texts[0].startswith("names.append")
 
 
-def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
+def test_what_is_typed_is_one_piece_and_certain(middle: Engine) -> None:
     whole = fill(middle, *SEGMENTS).text
     for typed in (whole[:2], "zq", whole + "more", "zq\n    "):
-        work = middle.infill(request(BEFORE, Hole(single_line="\n" not in typed), AFTER, drafts=True))
-        with closing(work):
-            events = [next(work) for _ in range(2)]
-            work.amend(0, typed)
-            answer = Answer([*events, *work])
+        answer = fill(middle, BEFORE, Hole(single_line="\n" not in typed, starts_with=typed), AFTER)
         assert answer.text.startswith(typed)
         (pieces,), (probs,) = answer.candidates[0].pieces, answer.candidates[0].confidences
-        assert ("".join(pieces), pieces[0], probs[0]) == (answer.text, typed, 1.0), "what is typed is certain"
+        assert ("".join(pieces), pieces[0], probs[0]) == (answer.text, typed, 1.0)
         if whole.startswith(typed):
             assert answer.text == whole
 

@@ -9,8 +9,6 @@ import pytest
 from inference.messages import (
     BYTES_PER_TOKEN,
     REFINED_STRENGTH,
-    Draft,
-    FilledHoles,
     Hole,
     HoleKind,
     Outcome,
@@ -18,7 +16,7 @@ from inference.messages import (
     Snippet,
 )
 from inference.remote.http import ServerError
-from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, job, one_hole, partner_at, request
+from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -152,44 +150,6 @@ async def test_cut_rewrite_is_no_candidate(kind: str) -> None:
         server.raw = lambda _: endless(SELECTED if kind != "chat" else f"```\n{SELECTED}")
         _, candidates, done = await answered(partner, hole, within_s=0.5)
         assert (candidates, done.outcome) == ([], Outcome.DEADLINE)
-
-
-async def test_agreeing_typed_text_goes_on() -> None:
-    def answer(asked: Asked) -> str:
-        return "max(numbers)" if asked.prefix == BEFORE else "en(numbers)"
-
-    async with partner_server(kinds=("fim",), answer=answer) as server, partner_at(server.url) as partner:
-        for typed, requests, text in (("ma", 1, "max(numbers)"), ("l", 2, "len(numbers)")):
-            server.asked.clear()
-            server.hold.set()
-            server.pause_s = 0.3
-            asked = job(one_hole(drafts=True))
-            texts = []
-            async for event in partner.replies(asked):
-                if isinstance(event, Draft) and len(server.fills) == 1:
-                    asked.set_typed_text(0, typed)
-                    server.pause_s = 0.0
-                if isinstance(event, FilledHoles):
-                    texts.append(event.texts)
-            assert texts == [(text,)] and len(server.fills) == requests
-
-
-async def test_typing_into_an_earlier_hole_restarts_from_there() -> None:
-    def answer(asked: Asked) -> str:
-        return {"a = ": "first", "a = other": "wise"}.get(asked.prefix, "second")
-
-    parts = (Pinned("a = "), Hole(single_line=True), Pinned("\nb = "), Hole(single_line=True), Pinned("\n"))
-    async with partner_server(kinds=("fim",), answer=answer) as server, partner_at(server.url) as partner:
-        server.raw = lambda asked: [None] if asked.prefix == "a = first\nb = " else None
-        asked = job(request(*parts))
-        steps = partner.replies(asked)
-        waiting = asyncio.create_task(anext(aiter(steps)))
-        await server.until(lambda it: len(it.fills) == 2)
-        asked.set_typed_text(0, "other")
-        candidate = await waiting
-        await steps.aclose()
-        assert isinstance(candidate, FilledHoles) and candidate.texts == ("otherwise", "second")
-        assert [each.prefix for each in server.fills][2:] == ["a = other", "a = otherwise\nb = "]
 
 
 @each_kind
