@@ -208,16 +208,18 @@ class FimRun(RequestRun[FimEvent]):
                 end_s = math.inf if text is not None else self._alternatives_end_s(branch, num_texts, num_extra > 0)
                 yield from self._write_alternatives(passes, branches, end_s)
             self._counters.steps += decoder.passes
+        branches = [one for one in branches if one.text.startswith(hole.starts_with)]  # one that was cut may be shorter
         if text is not None:
-            alternatives = [branch for branch in branches[1:] if branch.text.startswith(hole.starts_with)]
-            branches = sorted(alternatives, key=lambda branch: -branch.score) or branches[:1]
+            alternatives = [one for one in branches if one is not branch]
+            branches = sorted(alternatives, key=lambda one: -one.score) or branches
         branches = [one for one in branches if one.text.strip()] or branches
         vocabulary = self._model.vocabulary
         ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
         ranked.sort(
             key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
         )
-        self._fills[index] = ranked[:num_texts]
+        if ranked:
+            self._fills[index] = ranked[:num_texts]
 
     def _write(self, index: int, branch: Branch, decoder: Decoder) -> Iterator[FimEvent | None]:
         """Decodes the likeliest text, at most until the deadline."""
