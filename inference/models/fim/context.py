@@ -131,8 +131,8 @@ class PromptContinuation:
 
         In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
         bits its products are the same, bit for bit: with `Int8DynamicLinear` among any number, otherwise among up to
-        `precision.KernelTimes.few_rows`. Attention still rounds differently there. Where that is coarse, as in
-        bfloat16, two nearly equally likely tokens may change places.
+        16. Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
+        tokens may change places.
         """
         return self._fed(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 

@@ -1,16 +1,14 @@
 """Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
-That is 8 bits where `Int8DynamicLinear` runs. Elsewhere, some processors multiply bfloat16 several times as fast as
-float32, others many times slower. So it measures small products, once for each processor and release of torch, in the
-processor time of one thread: other programs may run beside it. The same measurement says when to unpack weights of 8
-bits.
+That is 8 bits, but for processors that multiply bfloat16 fast and have no `Int8DynamicLinear`. Predicts from small
+products how long suggestions will take. It measures them once for each processor and release of torch, in the processor
+time of one thread: other programs may run beside it.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
 from math import prod
 
 import msgspec
@@ -31,34 +29,20 @@ from inference.models.llama.linear import (
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
-_PROMPT_ROWS, _LINE_PASSES = 256, 12
-"""What a format is chosen for: so many new prompt rows, and so many passes of few rows."""
+_PROMPT_ROWS = 256
 _NEW_PLACE, _NEW_LINE, _NEXT_KEY = (400, 5.0), (65, 8.5), (0, 4.5)
 """The prompt rows of a line in `bench passes`, on average, and its other time in one-row passes."""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
-_FEW_ROWS = (4, 8, 16, 32, 64, 128, 256)
-"""Try torch's kernel for packed weights with so many rows, until unpacking is faster. It reads the weights once for
-every four rows. With AVX-512 unpacking to bfloat16 was faster from 20 rows on, and to float32 never (256 rows: 1.6
-times the kernel's time).
-"""
-_WORTH_MEMORY = 0.75
-"""A format that takes two or four times the memory of 8 bits must cost at most this share of their time."""
 
 
 class KernelTimes(msgspec.Struct, frozen=True):
-    """The measurement: the formats, fastest first.
+    """A thread's nanoseconds for each weight in the usual format, in a product of one row, and of many for each."""
 
-    Of the fastest: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
-    `few_rows`: so many rows are multiplied faster by packed weights than by unpacked ones; 0 with `Int8DynamicLinear`.
-    """
-
-    formats: tuple[str, ...]
     one_row_ns: float
     prompt_row_ns: float
-    few_rows: int
 
 
 def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
@@ -72,7 +56,7 @@ def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
         )
     if requested or not on_cpu or linear.has_dynamic():
         return [requested or supported[0]]
-    return [*kernel_times().formats]
+    return ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
 
 
 def formats_for_many_rows(device: torch.device, requested: str | None) -> list[str]:
@@ -132,7 +116,8 @@ def save_passes(name: str, times: PassTimes) -> None:
 def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> SuggestionTimes:
     """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
     benchmark, threads = kernel_times(), torch.get_num_threads()
-    size = 1 if benchmark.formats[0] == EIGHT_BIT else DTYPES[benchmark.formats[0]].itemsize
+    dtype = candidate_formats(torch.device("cpu"), None)[0]
+    size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
     return SuggestionTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
@@ -143,7 +128,7 @@ def kernel_times() -> KernelTimes:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
-    way = "fbgemm" if linear.has_dynamic() else "weights alone"
+    way = "fbgemm" if linear.has_dynamic() else "weights alone, usual format"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
     cached = machine_cache.read("speed", KernelTimes)
     benchmark = cached.get(key)
@@ -151,7 +136,7 @@ def kernel_times() -> KernelTimes:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            benchmark = measure_kernels(dynamic=linear.has_dynamic())
+            benchmark = measure_kernels(candidate_formats(torch.device("cpu"), None)[0], dynamic=linear.has_dynamic())
         finally:
             torch.set_num_threads(threads)
         machine_cache.save("speed", {**cached, key: benchmark})
@@ -160,31 +145,21 @@ def kernel_times() -> KernelTimes:
 
 def _makes_sense(benchmark: KernelTimes) -> bool:
     """Whether a kept measurement can be one."""
-    formats = {*benchmark.formats}
-    is_known = EIGHT_BIT in formats and formats <= {*_ON_CPU} and benchmark.few_rows in (0, *_FEW_ROWS)
-    return is_known and 0 < benchmark.prompt_row_ns <= benchmark.one_row_ns < 1
+    return 0 < benchmark.prompt_row_ns <= benchmark.one_row_ns < 1
 
 
 @torch.inference_mode()
-def measure_kernels(*, dynamic: bool) -> KernelTimes:
-    """Measures now, in this thread; `dynamic`: the products of `Int8DynamicLinear`."""
+def measure_kernels(dtype: str, *, dynamic: bool) -> KernelTimes:
+    """Measures a format now, in this thread; `dynamic`: 8 bits with the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
-    packed = [Int8Weight(*quantise_rows(each)) for each in plain]
-    kinds: dict[str, Sequence[Linear]] = {EIGHT_BIT: [Int8DynamicLinear(each) for each in packed]} if dynamic else {}
-    few_rows = 0
-    if not dynamic:
+    measured: Sequence[Linear] = [DenseLinear(each.to(DTYPES.get(dtype, torch.float32))) for each in plain]
+    if dtype == EIGHT_BIT:
+        packed = [Int8Weight(*quantise_rows(each)) for each in plain]
         buffer = linear.dequant_buffer(torch.device("cpu"))
-        kernel, unpacked = ([Int8WeightOnlyLinear(each, buffer, few) for each in packed] for few in (max(_FEW_ROWS), 0))
-        few_rows = max(takewhile(lambda rows: _seconds(kernel, rows) < _seconds(unpacked, rows), _FEW_ROWS), default=0)
-        kinds = {EIGHT_BIT: [Int8WeightOnlyLinear(each, buffer, few_rows) for each in packed]}
-        kinds |= {name: [DenseLinear(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
-    times = {name: (_seconds(each, 1), _seconds(each, _PROMPT_ROWS)) for name, each in kinds.items()}
-    costs = {name: _LINE_PASSES * one_s + prompt_s for name, (one_s, prompt_s) in times.items()}
-    costs[EIGHT_BIT] *= _WORTH_MEMORY
-    formats = tuple(sorted(costs, key=lambda name: costs[name]))
-    one_ns, prompt_ns = (seconds * 1e9 / prod(_SHAPE) for seconds in times[formats[0]])
-    return KernelTimes(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
+        measured = [Int8DynamicLinear(each) if dynamic else Int8WeightOnlyLinear(each, buffer) for each in packed]
+    one_ns, prompt_ns = (_seconds(measured, rows) * 1e9 / prod(_SHAPE) for rows in (1, _PROMPT_ROWS))
+    return KernelTimes(one_ns, prompt_ns / _PROMPT_ROWS)
 
 
 def _seconds(measured: Sequence[Linear], rows: int) -> float:

@@ -10,7 +10,7 @@ from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import OnProgress
-from inference.models.llama import linear, precision
+from inference.models.llama import linear
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.llama.linear import (
     DenseLinear,
@@ -46,17 +46,15 @@ def load_network(
         return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
-    few_rows: int | None = 0
-    if device.type == "cpu" and dtype == EIGHT_BIT:
-        few_rows = None if linear.has_dynamic() else precision.kernel_times().few_rows
-    return NetworkBuilder(checkpoint, device, dtype, few_rows).network(progress), dtype
+    is_dynamic = device.type == "cpu" and linear.has_dynamic()
+    return NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic).network(progress), dtype
 
 
 class NetworkBuilder:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
-        """`few_rows`: see `Int8WeightOnlyLinear`; None: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool) -> None:
+        """`dynamic`: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
         self._config = llama_config(checkpoint)
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
@@ -65,8 +63,7 @@ class NetworkBuilder:
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
         self._is_packed = dtype == EIGHT_BIT
-        self._place = linear.dequant_buffer(device) if self._is_packed and few_rows is not None else None
-        self._few_rows = few_rows or 0
+        self._place = linear.dequant_buffer(device) if self._is_packed and not dynamic else None
 
     def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -151,7 +148,7 @@ class NetworkBuilder:
             return weight
         if self._place is None:
             return Int8DynamicLinear(weight, fine=fine, groups=groups, consume=not keep)
-        return Int8WeightOnlyLinear(weight, self._place, self._few_rows)
+        return Int8WeightOnlyLinear(weight, self._place)
 
     def _made(self, shape: tuple[int, int], blocks: _Rows) -> DenseLinear | Int8Weight:
         if not self._is_packed:

@@ -196,10 +196,9 @@ def test_fewer_bits_say_nearly_the_same(family: LlamaFimAdapter, dtype: str) -> 
     check_nearly_the_same(family, other)
 
 
-@pytest.mark.parametrize("few_rows", [0, 4, 256])
-def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter, few_rows: int) -> None:
+def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter) -> None:
     found = registry.open_checkpoint(str(FIM))
-    reader = weights.NetworkBuilder(found, torch.device("cpu"), "8bit", few_rows)
+    reader = weights.NetworkBuilder(found, torch.device("cpu"), "8bit", dynamic=False)
     network = reader.network(lambda _share, _what: None)
     check_nearly_the_same(family, LlamaFimAdapter(found, found.tokenizer(), network, "8bit"))
 
@@ -228,10 +227,9 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimA
     assert engine.prompt_token_ms > 0
 
 
-def test_without_products_of_x86_all_formats_are_measured() -> None:
-    found = precision.measure_kernels(dynamic=False)
-    assert {*found.formats} == {"8bit", "bfloat16", "float32"}
-    assert found.few_rows in (0, 4, 8, 16, 32, 64, 128, 256)
+def test_without_products_of_x86_other_formats_are_measured() -> None:
+    for dtype in ("8bit", "bfloat16", "float32"):
+        assert precision.measure_kernels(dtype, dynamic=False).one_row_ns > 0
 
 
 def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +245,7 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
         torch.set_num_threads(threads)
         precision.kernel_times.cache_clear()
     found = precision.kernel_times()
-    assert {"8bit"} <= {*found.formats} <= {"8bit", "bfloat16", "float32"}
+    assert 0 < found.prompt_row_ns <= found.one_row_ns
     (file,) = tmp_path.rglob("speed.json")
     assert len(json.loads(file.read_bytes())) == 1
     for content in (0.9, 9.0, -1.0, None):
@@ -255,10 +253,6 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
         file.write_text(other)
         precision.kernel_times.cache_clear()
         assert (precision.kernel_times().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
-    earlier = re.sub(r'("one_row_ns":)[^,}]+', r"\g<1>0.9", file.read_text())
-    file.write_text(re.sub(r',"few_rows":\d+', "", earlier))
-    precision.kernel_times.cache_clear()
-    assert precision.kernel_times().one_row_ns != 0.9, "what an earlier release kept is measured again"
     precision.kernel_times.cache_clear()
 
 

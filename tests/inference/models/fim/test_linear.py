@@ -57,21 +57,13 @@ def test_products_of_the_largest_values_do_not_overflow() -> None:
         assert error(Int8DynamicLinear(packed)(rows), packed, rows) < 1e-6
 
 
-@pytest.mark.parametrize("most", [4, 32, 256])
-def test_other_processors_have_the_same_products_in_few_rows(packed: Int8Weight, most: int) -> None:
+def test_other_processors_have_the_same_products_in_few_rows(packed: Int8Weight) -> None:
     rows = rows_of(300)
-    for dtype in (torch.bfloat16, torch.float32):
-        matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21, dtype=dtype), most)
+    for dtype, most in ((torch.bfloat16, 16), (torch.float32, 256)):
+        matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21, dtype=dtype))
         for first in (0, 1, 2, 20):
             few = rows[first : first + most]
             together = matrix(few)
             assert error(together, packed, few) < 0.03
             assert torch.equal(together, torch.cat([matrix(row[None]) for row in few]))
         assert error(matrix(rows), packed, rows) < 0.03
-
-
-def test_other_processors_may_unpack_weights_for_each_product(packed: Int8Weight) -> None:
-    rows = rows_of(60)
-    matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21), 0)
-    assert error(matrix(rows), packed, rows) < 0.03
-    assert error(matrix(rows[:1]), packed, rows[:1]) < 0.03
