@@ -59,7 +59,8 @@ class FillComputation:
         return DraftReader(self.snapshot, [self.hole], self.request.budget.min_prob)
 
     @cached_property
-    def _unsure_drafts(self) -> DraftReader:
+    def _whole_drafts(self) -> DraftReader:
+        """Reads what the model doubts, too."""
         return DraftReader(self.snapshot, [self.hole])
 
     @property
@@ -84,7 +85,7 @@ class FillComputation:
     @property
     def contradicts_typed(self) -> bool:
         """Whether the latest draft is neither the start of what was typed nor begins with it; before one, False."""
-        drafts = self._unsure_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
+        drafts = self._whole_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
         return not all(hole.text.startswith(self.typed) or self.typed.startswith(hole.text) for hole in drafts)
 
     def can_answer(self, text: str, request: InlineRequest) -> bool:
