@@ -123,8 +123,8 @@ class FimRun(RequestRun[FimEvent]):
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         yield from self._fill_all()
-        if count > 1 and self._is_complete():
-            yield from self._rerank(self._region) if self._region else self._vary()
+        if count > 1 and self._region and self._is_complete():
+            yield from self._rerank(self._region)
         yield from self._candidates()
         if self._request.reads_ahead and count == 1 and self._is_complete() and not self._prompts.uses_chat:
             self._read_ahead()
@@ -152,18 +152,6 @@ class FimRun(RequestRun[FimEvent]):
             if self._was_cut or (self._fills and self._is_late()):
                 break
             yield from self._fill(index, num_texts)
-
-    def _vary(self) -> Iterator[FimEvent | None]:
-        """Decodes alternatives for the hole where the model is least confident, now that all holes have texts."""
-        open_holes = [index for index, hole in enumerate(self._parts.holes) if hole.strength > 0]
-        if not open_holes or self._max_texts == 1:
-            return
-        index = min(open_holes, key=lambda hole_index: self._fills[hole_index][0].score)
-        previous = self._fills.pop(index)
-        yield from self._fill(index, self._max_texts)
-        alternatives = [] if self._was_cut else self._fills.get(index, [])
-        self._fills[index] = [*previous, *(fill for fill in alternatives if fill.texts != previous[0].texts)]
-        self._was_cut = False
 
     def _candidates(self) -> Iterator[FilledHoles]:
         holes = self._parts.holes
