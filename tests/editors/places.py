@@ -1,7 +1,9 @@
 """The places of the editors, their configuration and their programs, and the user data an editor under test may see."""
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +40,18 @@ def share_package_index(home: Path) -> None:
     if settings.is_dir():
         (home / "config").mkdir(exist_ok=True)
         (home / "config" / "pip").symlink_to(settings)
+
+
+def leave_download(home: Path, offer: str) -> None:
+    """Leaves a pull of the model that `offer` names, cut off at its end: it goes on where no hub is reached, too."""
+    [name] = re.findall(r"qwen2\.5-coder-[\d.]+b", offer)
+    fetched = home / "fetched"
+    command = [sys.executable, "-m", "tests.real.get_model", name]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "HF_HOME": str(fetched)}, check=True)
+    [file] = fetched.glob("infill-ls/*/*.gguf")
+    folder = home / "models" / "infill-ls" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    file.rename(folder / f"{file.name}.part")
 
 
 def until(found: Callable[[], T], what: str, patience_s: float = PATIENCE_S) -> T:

@@ -8,7 +8,7 @@ import pytest
 from tests.editors.conftest import require
 from tests.editors.neovim import GHOSTS, PLUGIN, Neovim
 from tests.editors.pictures import NARROW, Picture
-from tests.editors.places import share_package_index, until
+from tests.editors.places import leave_download, share_package_index, until
 from tests.editors.test_neovim_pictures import LOOK
 from tests.editors.test_vscode_install import BASKET, HALF_LINE, INSTALLING_S
 
@@ -39,7 +39,7 @@ def neovim(project: Path, monkeypatch: pytest.MonkeyPatch) -> Neovim:
 
 
 @pytest.mark.timeout(4 * INSTALLING_S)
-def test_the_installed_server_offers_a_model(neovim: Neovim, picture: Picture) -> None:
+def test_the_installed_server_offers_a_model(neovim: Neovim, project: Path, picture: Picture) -> None:
     try:
         neovim.type(":Infill install<CR>")
         until(lambda: any("takes some minutes" in told for told in neovim.said), "it says what it does")
@@ -56,6 +56,7 @@ def test_the_installed_server_offers_a_model(neovim: Neovim, picture: Picture) -
         until(lambda: neovim.rpc.api.get_mode()["mode"] == "c", "it offers a model", INSTALLING_S)
         neovim.terminal.shows("Download it")
         offered = neovim.terminal.colours
+        leave_download(project / "home", "".join(neovim.terminal.screen))
 
         neovim.type("1<CR>")
         until(lambda: neovim.status().get("pid", bundled) != bundled, "another worker is started", INSTALLING_S)

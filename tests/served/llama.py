@@ -1,6 +1,6 @@
 """llama.cpp's own server on the CPU, from the package xllamacpp, which install.sh puts beside vLLM: FOLDER/llama.
 
-It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B, which `make test-served` pulls.
+It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B, which `make test-served` gets.
 `INFILL_TEST_LLAMA` names another environment with the package.
 """
 
