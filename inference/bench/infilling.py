@@ -4,18 +4,16 @@ The tasks are in the HumanEval-Infilling format. White space at the ends of a fi
 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
 
 With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
-With --context, pieces of other files stand in the prompt, hole by hole; a run continues from its file of predictions.
-The first --context is what the others are compared with. There is one hole per file, so errors are by file.
+It shows our model a task's pieces of other files as the server does, unless --no-context hides them.
 With --cut, the fills are those of automatic requests, which end before their first token with a lower probability; a
-run continues from its file of predictions, too, so that other probabilities cost nothing.
+run continues from its file of predictions, so that other probabilities cost nothing.
 """
 
 import argparse
 import os
-import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,24 +32,18 @@ from inference.models.fim_tokens import TABLE
 _MAX_NEW_TOKENS = {True: 64, False: 128}
 """Of the fills by others, by whether they are one line."""
 _TIMEOUT_S = 600
-ARMS = {"none": 0, "pieces-256": 256, "pieces-512": 512}
-"""How many tokens of other files each --context shows."""
 Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
 
 
-def engine_filler(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None, quick: bool = False) -> Filler:
-    """Fills with a loaded model. With `pieces_tokens`, which must fill the middle, its prompts show so much of pieces.
-
-    The filler raises RequestError for a hole that fits no canvas of this checkpoint.
-    """
+def engine_filler(engine: Engine, *, seed: int = 0, quick: bool = False, context: bool = True) -> Filler:
+    """Fills with a loaded model. The filler raises RequestError for a hole that fits no canvas of this checkpoint."""
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
         segments = (Pinned(task.prefix), hole, Pinned(task.suffix_text))
-        request = InfillRequest(task.task_id, segments, language="python", seed=seed, quick=quick)
-        if pieces_tokens is not None:
-            _show_pieces(engine, task, pieces_tokens)
+        pieces = task.pieces if context else ()
+        request = InfillRequest(task.task_id, segments, language="python", context=pieces, seed=seed, quick=quick)
         began = time.perf_counter()
         events = [*engine.infill(request)]
         best = next((event for event in events if isinstance(event, FilledHoles)), FilledHoles("", ("",)))
@@ -61,20 +53,6 @@ def engine_filler(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = 
         return TaskResult.from_fill(task, best.texts[0], began, **counts, **tokens, prompt_tokens=stats.prefix_tokens)
 
     return fill
-
-
-def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
-    """From now on a task's pieces stand plain in front of each prompt, the first one last: at most so many tokens."""
-    pieces = ""
-    for piece in task.pieces:
-        lines = piece.text.splitlines(keepends=True)
-        while lines and (need := len(engine.loaded.vocabulary.encode("".join(lines)))) > max_tokens:
-            del lines[-1]
-        if lines:
-            pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
-            max_tokens -= need
-    family = engine.loaded.fim_adapter
-    vars(family)["fim_prompt"] = lambda prefix, *rest: type(family).fim_prompt(family, pieces + prefix, *rest)
 
 
 def transformers_filler(file: Path, dtype: str | None) -> Filler:
@@ -117,10 +95,7 @@ def llama_filler(url: str, task: InfillingTask) -> TaskResult:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of all tasks and of each kind, with --context of each arm, with --cut of each cut.
-
-    Raises BenchError and ModelError.
-    """
+    """The figures of all tasks and of each kind, with --cut of each cut. Raises BenchError and ModelError."""
     kinds = defaultdict[str, list[TaskResult]](list)
     tasks = defaultdict[str, list[InfillingTask]](list)
     for task, result in _results(args):
@@ -130,9 +105,6 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     if args.cut:
         by_cut = {kind: {cut: cut_summary(tasks[kind], kinds[kind], cut) for cut in args.cut} for kind in kinds}
         return {"model": args.model, "half": args.half, "kinds": by_cut}
-    if args.context:
-        comparisons = {kind: _compare_arms(results) for kind, results in kinds.items()}
-        return {"model": args.model, "half": args.half, "kinds": comparisons}
     by_kind = {kind: results_summary(results) for kind, results in kinds.items()}
     overall = results_summary([result for results in kinds.values() for result in results])
     for kind, means in (by_kind | {"all": overall}).items():
@@ -141,100 +113,64 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
-    """Each task with each arm; those that a run with --context wrote before are not filled again."""
+    """Each task; those that a run with --cut wrote before are not filled again."""
     tasks = _tasks(args)
     earlier_results = _earlier_results(args)
-    fillers = _fillers(args)
+    fill = _filler(args)
     file = args.predictions or Path(os.devnull)
-    with file.open("ab" if args.context or args.cut else "wb", buffering=0) as predictions:
+    with file.open("ab" if args.cut else "wb", buffering=0) as predictions:
         for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
-            for arm, fill in fillers.items():
-                if (arm, task.task_id) not in earlier_results:
-                    result = msgspec.structs.replace(fill(task), arm=arm, model=args.model)
-                    predictions.write(msgspec.json.encode(result) + b"\n")
-                    earlier_results[arm, task.task_id] = result
-                yield task, earlier_results[arm, task.task_id]
+            result = earlier_results.get(task.task_id)
+            if result is None:
+                result = msgspec.structs.replace(fill(task), model=args.model, context=args.context)
+                predictions.write(msgspec.json.encode(result) + b"\n")
+            yield task, result
 
 
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     """Those that the flags choose. Raises BenchError."""
-    limit = None if args.context else args.limit
-    tasks = [task for file in args.data for task in infilling_tasks.read_tasks(file, limit)]
-    if args.cut or args.context:
-        tasks = [task for task in tasks if (task.is_of_half(args.half) if args.cut else task.half == args.half)]
+    tasks = [task for file in args.data for task in infilling_tasks.read_tasks(file, args.limit)]
+    tasks = [task for task in tasks if not args.half or task.is_of_half(args.half)]
     if not tasks:
         raise BenchError(f"{args.data[0]} has no tasks of the half '{args.half}'")
-    if not args.context:
-        return infilling_tasks.sample_tasks(tasks, args.sample, args.seed)
-    kinds = defaultdict[str, list[InfillingTask]](list)
-    for task in tasks:
-        kinds[task.kind].append(task)
-    return [task for tasks in kinds.values() for task in tasks[: args.limit]]
+    return infilling_tasks.sample_tasks(tasks, args.sample, args.seed)
 
 
-def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
-    """By the name of the arm; "": without --context. Raises BenchError and ModelError."""
-    if args.by and not args.context:
-        by_model = args.by == "transformers"
-        return {"": transformers_filler(Path(args.model), args.dtype) if by_model else partial(llama_filler, args.by)}
-    engine = load_warm_engine(args)
-    if not args.context:
-        return {"": engine_filler(engine, seed=args.seed, quick=bool(args.cut))}
-    if not engine.loaded.traits.is_fim:
-        raise BenchError("--context compares prompts of models that fill the middle; name such a --model")
-    return {arm: engine_filler(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
+def _filler(args: argparse.Namespace) -> Filler:
+    """Raises BenchError and ModelError."""
+    if args.by == "transformers":
+        return transformers_filler(Path(args.model), args.dtype)
+    if args.by:
+        return partial(llama_filler, args.by)
+    return engine_filler(load_warm_engine(args), seed=args.seed, quick=bool(args.cut), context=args.context)
 
 
-def _earlier_results(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
-    """The fills of an earlier run with --context or --cut, by arm and task. Raises BenchError."""
+def _earlier_results(args: argparse.Namespace) -> dict[str, TaskResult]:
+    """The fills of an earlier run with --cut, by task. Raises BenchError."""
     file = args.predictions
-    if not ((args.context or args.cut) and file and file.exists()):
+    if not (args.cut and file and file.exists()):
         return {}
     try:
         results = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
     except msgspec.DecodeError as error:
         raise BenchError(f"{file} holds no fills of this benchmark: {error}; name another file") from error
-    return {(result.arm, result.task_id): result for result in results if result.model == args.model}
-
-
-def _compare_arms(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
-    """The figures of each arm, and how it differs from the first one on the same holes."""
-    arms = defaultdict[str, list[TaskResult]](list)
-    for result in results:
-        arms[result.arm].append(result)
-    base = arms[results[0].arm]
-    comparison = {}
-    for arm, arm_results in arms.items():
-        gains = [a.edit_similarity - b.edit_similarity for a, b in zip(arm_results, base, strict=True)]
-        exact = [(a.exact, b.exact) for a, b in zip(arm_results, base, strict=True)]
-        comparison[arm] = results_summary(arm_results) | {
-            "similarity_gain": round(statistics.fmean(gains), 4),
-            "standard_error": round(statistics.stdev(gains) / len(gains) ** 0.5, 4) if len(gains) > 1 else 0.0,
-            "won": exact.count((True, False)),
-            "lost": exact.count((False, True)),
-            "prompt_tokens": round(statistics.fmean(item.prompt_tokens for item in arm_results), 1),
-        }
-    return comparison
+    asked = (args.model, args.context)
+    return {result.task_id: result for result in results if (result.model, result.context) == asked}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, metavar="FILE", help="the tasks, as JSON lines, plain or gzipped"
     )
-    parser.add_argument(
-        "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
-    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
     parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
     add_model_flags(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    parser.add_argument(
-        "--context", action="append", choices=ARMS, help="show pieces of other files; repeat to compare"
-    )
+    parser.add_argument("--no-context", dest="context", action="store_false", help="hide the pieces of other files")
     parser.add_argument(
         "--cut", action="append", type=_share, metavar="P", help="end fills before a token below P; repeat to compare"
     )
-    half = "with --context and --cut: which packages or files"
-    parser.add_argument("--half", choices=("tuning", "report"), default="report", help=half)
+    parser.add_argument("--half", choices=("tuning", "report"), help="measure only these packages or files")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
 

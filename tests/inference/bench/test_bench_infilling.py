@@ -72,24 +72,13 @@ def test_command_writes_predictions_and_json(tmp_path: Path, measured: Measured)
     assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read_tasks(HELD_OUT, 3)]
 
 
-def test_a_run_goes_on_where_the_last_one_stopped(
-    tmp_path: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With other files in the prompt, of both kinds of tasks."""
-    fills = tmp_path / "fills.jsonl"
-    words = ["infilling", "--data", OTHER_FILES, "--model", DATA / "fim", "--predictions", fills]
-    words += [word for arm in ("none", "pieces-256", "pieces-512") for word in ("--context", arm)]
-    measured(*words, "--limit", 1)
-    first = fills.read_bytes()
-    shown = measured(*words, "--limit", 2)["kinds"]["other"]
-    assert fills.read_bytes().startswith(first)
-    written = [json.loads(line) for line in fills.read_bytes().splitlines()]
-    assert [one["arm"] for one in written] == ["none", "pieces-256", "pieces-512"] * 4
-    assert shown["none"]["won"] == shown["none"]["lost"] == 0
-    assert shown["none"]["prompt_tokens"] < shown["pieces-256"]["prompt_tokens"] < shown["pieces-512"]["prompt_tokens"]
-    fills.write_text("nothing\n")
-    assert main([*map(str, words)]) == 2
-    assert "fills.jsonl" in capsys.readouterr().err
+def test_pieces_of_other_files_are_shown_or_hidden(tmp_path: Path, measured: Measured) -> None:
+    read = []
+    for flags in ((), ("--no-context",)):
+        words = ("--data", OTHER_FILES, "--limit", 1, "--model", FIM, "--predictions", tmp_path / "fills.jsonl")
+        measured("infilling", *words, *flags)
+        read.append(json.loads((tmp_path / "fills.jsonl").read_bytes())["prompt_tokens"])
+    assert read[0] > read[1]
 
 
 FLOOR = 0.42
@@ -108,7 +97,9 @@ def test_fills_come_near_the_truth(embedded: Engine) -> None:
     assert 0.5 * true < chosen < 1.8 * true, "lengths"
 
 
-def test_cuts_are_compared_on_the_same_fills(tmp_path: Path, measured: Measured) -> None:
+def test_cuts_are_compared_on_the_same_fills(
+    tmp_path: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ("--data", HELD_OUT, "--sample", 4, "--predictions", tmp_path / "fills.jsonl", "--model", FIM)
     two = measured("infilling", *flags, "--cut", 0, "--cut", 1.0)
     written = (tmp_path / "fills.jsonl").read_text()
@@ -116,6 +107,9 @@ def test_cuts_are_compared_on_the_same_fills(tmp_path: Path, measured: Measured)
     assert two["kinds"]["all"]["0.0"]["shown"] > two["kinds"]["all"]["1.0"]["shown"]
     assert measured("infilling", *flags, "--cut", 1.0)["kinds"]["all"] == {"1.0": two["kinds"]["all"]["1.0"]}
     assert (tmp_path / "fills.jsonl").read_text() == written, "nothing was filled again"
+    (tmp_path / "fills.jsonl").write_text("nothing\n")
+    assert main(["infilling", *map(str, flags), "--cut", "1"]) == 2
+    assert "fills.jsonl" in capsys.readouterr().err
 
 
 def test_a_cut_is_right_as_far_as_it_goes() -> None:
