@@ -79,9 +79,7 @@ class CatalogueEntry:
         return (self.packed_parameters + self.parameters) / 2
 
     def weight_bytes(self, dtype: str) -> float:
-        """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
-        if self.family == "mlx":
-            return self.download_bytes
+        """The memory of its weights."""
         if dtype == "4bit":
             return (self.packed_parameters * _PACKED_BITS + (self.parameters - self.packed_parameters) * 16) / 8
         return self.parameters * _BITS[dtype] / 8

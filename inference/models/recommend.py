@@ -42,14 +42,13 @@ class Verdict(StrEnum):
     """Slow to type with, but better than the embedded model."""
     TOO_SLOW = "too slow"
     MEMORY = "memory"
-    MAC = "mac"
 
 
 @dataclass(frozen=True)
 class Machine:
     """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
 
-    `four_bit` and `mlx`: whether the packages for packed weights and for Apple's GPU are installed.
+    `four_bit`: whether the package for weights in 4 bits is installed.
     """
 
     device: str
@@ -57,8 +56,6 @@ class Machine:
     total_bytes: int
     dtypes: Mapping[str, Sequence[str]]
     four_bit: bool
-    apple: bool = False
-    mlx: bool = False
     predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
     """Predicts how long a processor takes."""
     last_auto_choice: str = ""
@@ -97,8 +94,6 @@ def examine_machine(device: str | None) -> Machine:
         total,
         able,
         devices.has_bitsandbytes(),
-        mlx_machine.is_apple_silicon(),
-        mlx_machine.is_installed(with_vlm=True),
         partial(_predict, reads_bytes_per_s=devices.measure_read_bandwidth()) if chosen.type == "cpu" else None,
         machine_cache.read("auto", str).get(str(chosen), ""),
     )
@@ -114,10 +109,7 @@ def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.Sugge
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
-    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.family == "mlx" else machine.dtypes[entry.family]
-    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
-    if entry.family == "mlx" and not machine.apple:
-        return MachineFit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in machine.dtypes[entry.family]}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -151,8 +143,6 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
 
 def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
-    if entry.family == "mlx":
-        return [] if machine.mlx else install_hints.install_command("mlx")
     return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 

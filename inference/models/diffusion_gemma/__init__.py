@@ -4,19 +4,14 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import check, default_infill_config, read_mlx_packing
-from inference.models.family import ModelAdapter, ModelError, OnProgress
+from inference.models.diffusion_gemma.config import check, default_infill_config
+from inference.models.family import ModelAdapter, OnProgress
 
 __all__ = ["check", "default_infill_config", "load"]
 
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    if read_mlx_packing(checkpoint) is not None:
-        raise ModelError(
-            f"{checkpoint.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
-            "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
-        )
     from inference.models import devices
     from inference.models.diffusion_gemma import adapter, cuda_graphs, weights
 

@@ -75,23 +75,11 @@ class _Text(msgspec.Struct, kw_only=True):
         require(kinds == self.num_hidden_layers, f"layer_types: {kinds} kinds for {self.num_hidden_layers} layers")
 
 
-class MlxPacking(msgspec.Struct, frozen=True):
-    """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
-
-    `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
-    """
-
-    group_size: Literal[16, 32, 64, 128]
-    bits: Annotated[int, Meta(ge=2, le=8)]
-    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
-
-
 class _Config(msgspec.Struct):
     text_config: _Text
     canvas_length: CanvasTokens | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
-    quantization: MlxPacking | None = None
 
 
 class _Sampler(msgspec.Struct):
@@ -135,6 +123,11 @@ def default_infill_config(place: Path, config: dict[str, Any]) -> InfillConfig:
 def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
     place = checkpoint.gguf.path if checkpoint.gguf else checkpoint.folder
+    if "quantization" in checkpoint.config:
+        raise ModelError(
+            f"{place}: MLX packed its weights; give the original or a GGUF file such as "
+            "diffusiongemma-26B-A4B-it-Q4_K_M.gguf"
+        )
     _generation(place, checkpoint.config)  # the model library reads it in any case
     text = _config(place, checkpoint.config).text_config
     _check_weights(checkpoint.source, text, checkpoint.shapes())
@@ -159,18 +152,8 @@ def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) 
         raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
     for name in names:
         expected = (text.vocab_size, text.hidden_size)
-        packed = scales_name_of(name) in shapes  # in words, so that its columns tell nothing
-        if name.endswith("embed_tokens.weight") and shapes[name] != expected and not packed:
+        if name.endswith("embed_tokens.weight") and shapes[name] != expected:
             raise ModelError(
                 f"{file}: text_config.vocab_size, hidden_size: {expected}, but {name} is of shape {shapes[name]}; "
                 "its weights are missing or of another shape; download the checkpoint again"
             )
-
-
-def read_mlx_packing(checkpoint: Checkpoint) -> MlxPacking | None:
-    """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
-    return None if checkpoint.gguf else _config(checkpoint.folder, checkpoint.config).quantization
-
-
-def scales_name_of(weight: str) -> str:
-    return weight.removesuffix("weight") + "scales"

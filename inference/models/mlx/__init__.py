@@ -5,7 +5,6 @@ Holds what registry.py needs; MLX is imported when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import read_mlx_packing
 from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require_mlx_device
 
@@ -16,10 +15,8 @@ def _needs_vlm(checkpoint: Checkpoint) -> bool:
 
 
 def runs_by_default(checkpoint: Checkpoint) -> bool:
-    """Whether it runs here by default, if no device is named: on a Mac, or if MLX has packed the weights."""
-    with_vlm = _needs_vlm(checkpoint)
-    is_wanted = is_apple_silicon() or (with_vlm and read_mlx_packing(checkpoint) is not None)
-    return is_wanted and is_installed(with_vlm=with_vlm)
+    """Whether it runs here by default, if no device is named."""
+    return is_apple_silicon() and is_installed(with_vlm=_needs_vlm(checkpoint))
 
 
 def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:

@@ -1,11 +1,10 @@
-"""Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed or
-a GGUF file holds, whose bits stay.
+"""Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those of a GGUF file,
+whose bits stay.
 
 mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoint's code, and rewrites a file with
 unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
 """
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from math import prod
@@ -23,9 +22,9 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.config import read_mlx_packing, scales_name_of
-from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
+from inference.models.diffusion_gemma.weights import weight_bytes
 from inference.models.family import ModelError, OnProgress
+from inference.models.gguf.affine import GROUP
 from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork, array_of
 from inference.models.tensor_readers import TensorReader, open_tensors
@@ -33,8 +32,6 @@ from inference.models.tensor_readers import TensorReader, open_tensors
 _WORD_BITS = 32
 _OTHER_BITS, _SCALES_BITS = 32, 1
 """Of a plain number in a packed GGUF file, and for each packed weight those of scale and bias of its group."""
-_BITS_OF = re.compile(r"\d+")
-"""How many bits a number has, in the name of its dtype: U32, BF16, F8_E4M3."""
 _READ_AT = 0.35
 _ALL_READ_AT = 0.9
 _READ_TOGETHER = 16
@@ -44,15 +41,12 @@ _DECODER = "model.decoder."
 
 
 def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
-    """The loaded model, packed as stored. Raises ModelError."""
+    """The loaded model, in the bits of a GGUF file. Raises ModelError."""
     progress(0.15, "loading the model library")
     try:
         model = Model(_config(checkpoint))
-        packing = read_mlx_packing(checkpoint)
         stored = _from_gguf(open_tensors(checkpoint)) if checkpoint.gguf else model.sanitize(_stored(checkpoint))
-        if packing or checkpoint.gguf:
-            mode = packing.mode if packing else "affine"
-            nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, mode))
+        nn.quantize(model, class_predicate=partial(_as_stored, stored))
         model.load_weights(_wanted(checkpoint, model, stored))
         model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
         _compute(model, progress)
@@ -110,17 +104,12 @@ def _packed_bits(tensors: TensorReader, name: str) -> int:
     return 0 if ".router." in name else tensors.stored_bits(name)
 
 
-def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> dict[str, Any] | bool:
-    """How a matrix is packed, by its shapes: `group_size`, `bits` and `mode`; False: it is not."""
-    weight = stored.get(f"{path}.weight") if hasattr(module, "to_quantized") else None
-    scales = stored.get(scales_name_of(f"{path}.weight"))
-    if weight is None or scales is None:
+def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any) -> dict[str, int] | bool:
+    """How a matrix is packed: `group_size` and `bits`; False: it is not."""
+    if f"{path}.scales" not in stored or not hasattr(module, "to_quantized"):
         return False
-    columns = module.weight.shape[-1]
-    bits, remainder = divmod(weight.shape[-1] * _WORD_BITS, columns)
-    if remainder or not scales.shape[-1] or columns % scales.shape[-1]:
-        raise ValueError(f"{path}: {list(weight.shape)} with scales {list(scales.shape)} are not {columns} columns")
-    return {"group_size": columns // scales.shape[-1], "bits": bits, "mode": mode}
+    words, columns = stored[f"{path}.weight"].shape[-1], module.weight.shape[-1]
+    return {"group_size": GROUP, "bits": words * _WORD_BITS // columns}
 
 
 def _wanted(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
@@ -167,21 +156,15 @@ def load_adapter(
 
 def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
-    packing = read_mlx_packing(checkpoint)
-    packed = open_tensors(checkpoint).packed_dtype if checkpoint.gguf else f"{packing.bits}bit" if packing else ""
-    dtypes = [device.dtype(checkpoint.name, packed, requested)]
+    dtypes = [device.dtype(checkpoint.name, open_tensors(checkpoint).packed_dtype, requested)]
     size = partial(_weight_bytes, checkpoint)
     return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size, bitsandbytes=())
 
 
 def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
-    """The memory of the weights in a dtype; for already packed ones, their size in the files."""
-    if checkpoint.gguf and dtype.endswith("bit"):
-        tensors = open_tensors(checkpoint)
-        bits = ((_packed_bits(tensors, name) or _OTHER_BITS, shape) for name, shape in tensors.shapes.items())
-        return sum((each + _SCALES_BITS) * prod(shape) / 8 for each, shape in bits)
-    if read_mlx_packing(checkpoint) is None:
+    """The memory of the weights in a dtype, or in the bits of their file."""
+    if not dtype.endswith("bit"):
         return weight_bytes(checkpoint, dtype)
-    stored = checkpoint_files.stored_tensors(checkpoint.folder).items()
-    used = [tensor for name, tensor in stored if not any(part in name for part in UNUSED)]
-    return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
+    tensors = open_tensors(checkpoint)
+    bits = ((_packed_bits(tensors, name) or _OTHER_BITS, shape) for name, shape in tensors.shapes.items())
+    return sum((each + _SCALES_BITS) * prod(shape) / 8 for each, shape in bits)

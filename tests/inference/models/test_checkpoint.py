@@ -125,14 +125,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is not a token"),
     (lambda f: rewrite(f, text_config=None), "config.json: text_config: Expected `object`"),
     (lambda f: rewrite(f, canvas_length=10**9), "config.json: canvas_length: .*<= 4096"),
-    *(
-        (lambda f, packing=packing: rewrite(f, quantization=packing), f"config.json: quantization.{key}: ")  # type: ignore[misc]
-        for key, packing in (
-            ("bits", {"group_size": 64, "bits": 99}),
-            ("group_size", {"group_size": "many", "bits": 4}),
-            ("mode", {"group_size": 64, "bits": 4, "mode": "other"}),
-        )
-    ),
+    (lambda f: rewrite(f, quantization={"bits": 4}), "MLX packed its weights; give the original or a GGUF file such"),
     (lambda f: rewrite(f, dtype=["float32"]), "config.json: dtype: Expected `str"),
     (written("adapter_config.json", {"base_model_name_or_path": "/elsewhere"}), "adapter_config.json"),
     (written("generation_config.json", {"max_denoising_steps": 10**9}), "generation_config.json: max_denoising_steps"),

@@ -63,7 +63,7 @@ SMALL_OLD, SLOW_TIMES, FAST_TIMES, BIG_TIMES = (
     "runs here in 8bit, ghost text in about {} s at a new place, {} on a new line and {} after a key".format(*times)
     for times in ((2.7, 0.8, 0.2), (8.5, 2.6, 0.7), ("0.8", "0.3", "0.1"), ("0.8", "0.2", "0.1"))
 )
-MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
+MAC, BIG_MAC = machine("mps", 16), machine("mps", 64)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,6 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
         ("qwen2.5-coder-1.5b", FAST, Verdict.RUNS, FAST_TIMES),
         ("qwen2.5-coder-1.5b", OLD, Verdict.SLOW, f"{SLOW_TIMES}, slow to type with"),
         ("qwen2.5-coder-7b", BIG_SERVER, Verdict.RUNS, BIG_TIMES),
-        ("diffusiongemma-26b-mlx-4bit", BIG_GPU, Verdict.MAC, "needs a Mac with Apple silicon"),
     ],
 )
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
@@ -188,10 +187,6 @@ def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) ->
         pull,
     ]
     assert install_commands(catalogue.entry_named(EMBEDDED), place) == []
-    mac = machine("mps", 32, apple=True)
-    assert install_commands(catalogue.entry_named("diffusiongemma-26b-mlx-4bit"), mac)[
-        0
-    ] == install_hints.install_command("mlx")
 
 
 def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
@@ -203,7 +198,7 @@ def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
 
 
 def test_every_entry_is_whole() -> None:
-    families = {*examine_machine("cpu").dtypes, "mlx"}
+    families = examine_machine("cpu").dtypes
     assert len({entry.name for entry in ENTRIES}) == len({entry.repo for entry in ENTRIES}) == len(ENTRIES)
     for entry in ENTRIES:
         assert entry.name == entry.name.lower()

@@ -1,6 +1,5 @@
 """Without MLX, asking for it names the package to install; everything else works."""
 
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from inference.models import registry
 from inference.models.family import ModelError
 from tests.inference.models.random_masked import save_open_dcoder
-from tests.inference.models.test_checkpoint import rewrite
 
 pytestmark = pytest.mark.skipif(find_spec("mlx") is not None, reason="MLX is installed; see the tests in mlx")
 
@@ -17,14 +15,6 @@ pytestmark = pytest.mark.skipif(find_spec("mlx") is not None, reason="MLX is ins
 def test_the_extra_is_named_where_the_device_is_asked_for() -> None:
     with pytest.raises(ModelError, match=r"mlx and mlx-vlm, which are missing; .*pip install .infill-ls\[mlx\]"):
         registry.load_model(device="mlx")
-
-
-def test_a_checkpoint_that_mlx_has_packed_says_that_it_needs_it(tmp_path: Path) -> None:
-    folder = shutil.copytree(registry.open_checkpoint("embedded").folder, tmp_path / "packed")
-    packing = {"group_size": 64, "bits": 4, "mode": "affine", "model.decoder.embed_tokens": {"bits": 8}}
-    rewrite(folder, quantization=packing)
-    with pytest.raises(ModelError, match=r"MLX has packed its weights.*install infill-ls\[mlx\]"):
-        registry.load_model(str(folder))
 
 
 def test_a_family_that_does_not_run_on_it_says_so(tmp_path: Path) -> None:
