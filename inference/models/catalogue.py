@@ -33,13 +33,16 @@ class PublishedScore:
 
 
 @dataclass(frozen=True)
-class PinnedFile:
-    """The only file to fetch from a repository."""
+class OnlyFile:
+    """The only file to fetch from a repository.
+
+    Without a hash it is not pinned: a pull takes revision, size and hash from the hub, and `bytes_` is about right.
+    """
 
     name: str
-    revision: str
-    sha256: str
     bytes_: int
+    revision: str = ""
+    sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class CatalogueEntry:
     stored_bits: float = 16.0
     quality: PublishedScore | None = None
     infill: Mapping[str, Any] = field(default_factory=dict)
-    file: PinnedFile | None = None
+    file: OnlyFile | None = None
     is_tried: bool = True
     edit_kind: str = ""
 
@@ -88,7 +91,7 @@ class CatalogueEntry:
 def _entry(fields: dict[str, Any]) -> CatalogueEntry:
     """An entry of the file, where an absent key stands for the field's default."""
     quality, file = fields.pop("quality", None), fields.pop("file", None)
-    return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=file and PinnedFile(**file))
+    return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=file and OnlyFile(**file))
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))

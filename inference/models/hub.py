@@ -45,15 +45,16 @@ class HubReplyError(Exception):
     """The hub's answer makes no sense. str() says why."""
 
 
-def fetch_pull_record(repo: str) -> PullRecord:
-    """The hub's newest files. Raises HubReplyError, OSError or the client's errors."""
+def fetch_pull_record(repo: str, only: str = "") -> PullRecord:
+    """The hub's newest files, or the `only` wanted one. Raises HubReplyError, OSError or the client's errors."""
     info = HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
     files = {}
     for file in info.siblings or ():
         digest = file.lfs.sha256 if file.lfs else file.blob_id
-        if is_wanted_file(file.rfilename) and digest is not None and file.size is not None:
+        is_wanted = file.rfilename == only if only else is_wanted_file(file.rfilename)
+        if is_wanted and digest is not None and file.size is not None:
             files[file.rfilename] = _checked(file.rfilename, file.size, digest)
     weights = [name for name in files if name.endswith((".gguf", ".safetensors"))]
     is_lone = len(weights) == 1 and weights[0].endswith(".gguf")

@@ -56,13 +56,17 @@ class PullRecord(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PullTarget:
-    """What to pull: our name for it, its id on the hub, the folder for it, its entry, and the only file, if pinned."""
+    """What to pull: our name for it, its id on the hub, the folder for it, its entry, and the record if it is pinned.
+
+    `only` is the name of the only wanted file, "" for a whole repository.
+    """
 
     name: str
     repo: str
     folder: Path
     entry: CatalogueEntry | None
     pinned: PullRecord | None
+    only: str
 
 
 def pull_target(model: str) -> PullTarget:
@@ -71,18 +75,19 @@ def pull_target(model: str) -> PullTarget:
 
     entry = catalogue.find_entry(model)
     name, repo = (entry.name, entry.repo) if entry else (model, model)
+    file = entry.file if entry else None
     pinned = None
-    if entry and entry.file:
-        files = {entry.file.name: FileRecord(entry.file.bytes_, entry.file.sha256)}
-        pinned = PullRecord(repo, entry.file.revision, entry.licence, files)
-    return PullTarget(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
+    if entry and file and file.sha256:
+        pinned = PullRecord(repo, file.revision, entry.licence, {file.name: FileRecord(file.bytes_, file.sha256)})
+    folder = Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--")
+    return PullTarget(name, repo, folder, entry, pinned, only=file.name if file else "")
 
 
 def find_model(model: str) -> Path | None:
-    """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
+    """The folder of a model, or its only file in the hub's own cache; None if a file is missing or cut off."""
     of = pull_target(model)
     record = read_record(of.folder, of.repo)
-    is_begun = record.complete if record else bool(of.pinned) or (of.folder / CONFIG).is_file()
+    is_begun = record.complete if record else (of.folder / (of.only or CONFIG)).is_file()
     return of.folder if is_begun and not _find_wrong_file(of, record) else _find_in_cache(of)
 
 
@@ -171,14 +176,13 @@ def is_wanted_file(name: str) -> bool:
 
 
 def _find_in_cache(of: PullTarget) -> Path | None:
-    """The pinned file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
+    """The only file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        if of.pinned:
-            (name,) = of.pinned.files
-            path = try_to_load_from_cache(of.repo, name, revision=of.pinned.revision)
+        if of.only:
+            path = try_to_load_from_cache(of.repo, of.only, revision=of.pinned.revision if of.pinned else None)
             return Path(path) if isinstance(path, str) else None
         path = try_to_load_from_cache(of.repo, CONFIG)
         if not isinstance(path, str):

@@ -99,7 +99,7 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
     except model_store.DamagedRecordError:
         damaged = printable(target.folder / model_store.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    requested = record or target.pinned or hub.fetch_pull_record(target.repo)
+    requested = record or target.pinned or hub.fetch_pull_record(target.repo, target.only)
     _show(target, requested)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
@@ -225,10 +225,11 @@ def _by_hand(target: PullTarget) -> str:
         record = model_store.read_record(target.folder)
     expected = record or target.pinned
     files = f"{_page_of(target.repo)}/tree/{expected.revision if expected else 'main'}"
-    which = ", ".join(expected.files) if expected else "every *.safetensors and *.json, and merges.txt if it is there"
-    put = f"put {'it' if expected and len(expected.files) == 1 else 'them'} into {target.folder}"
+    names = [*expected.files] if expected else [target.only] if target.only else []
+    which = ", ".join(names) or "every *.safetensors and *.json, and merges.txt if it is there"
+    put = f"put {'it' if len(names) == 1 else 'them'} into {target.folder}"
     then = " and run this command again, which checks them without a network" if record else ""
-    lone = "" if expected else "; if its weights are a single *.gguf, that alone, and --model with its path"
+    lone = "" if names else "; if its weights are a single *.gguf, that alone, and --model with its path"
     return f"\nBy hand: from {files}, on any machine, download {which}; {put}{then}. Then: --model {target.name}{lone}"
 
 

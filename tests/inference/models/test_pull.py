@@ -427,6 +427,23 @@ def test_a_lone_gguf_file_is_pulled(tmp_path: Path, home: Path, pull: Pull) -> N
         assert "no single *.gguf" in pull("sweep-next-edit-0.5b", at=other, status=1, HF_HOME=elsewhere).stderr
 
 
+def test_of_several_gguf_files_the_named_one_is_pulled(tmp_path: Path, home: Path, pull: Pull) -> None:
+    """Its hash is the hub's, since the catalogue has none."""
+    entry = catalogue.entry_named("diffusiongemma-26b-q4")
+    (files := tmp_path / "files").mkdir()
+    as_gguf(FIM, files / entry.file.name)
+    for other in ("x-Q8_0.gguf", "config.json"):
+        shutil.copy(files / entry.file.name, files / other)
+    assert f"download {entry.file.name}; put it into" in pull(entry.name, status=1).stderr
+    with hub_of(entry.repo, files) as served:
+        pull(entry.name, at=served)
+    assert fetched(served) == [entry.file.name]
+    (found,) = names_found(home, entry.name)
+    assert found == str(folder_in(home, entry.name))
+    (folder_in(home, entry.name) / "pulled.json").unlink()
+    assert names_found(home, entry.name) == [found], "as put there by hand"
+
+
 def test_unknown_model_name_lists_the_known_ones(hub: Hub, pull: Pull) -> None:
     for name in ("opendcoder", f"owner/{'a' * 300}"):
         error = pull(name, status=2).stderr
