@@ -138,7 +138,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 $(MLX_VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(MLX_VENV)
-	$(MLX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mlx]' \
+	$(MLX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mlx-vlm]' \
 		pytest pytest-asyncio pytest-timeout hypothesis
 	touch $@
 

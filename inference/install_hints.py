@@ -3,10 +3,12 @@
 `pip install` in a user's shell may reach another Python than infill-ls has. Imports no large library.
 """
 
+import platform
 import re
 import sys
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
@@ -25,6 +27,17 @@ def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
     if PathFinder.find_spec("pip") is None:
         return ["uv", "pip", "install", "--python", sys.executable, what]
     return [sys.executable, "-m", "pip", "install", what]
+
+
+def is_apple_silicon() -> bool:
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+def mlx_advice() -> str:
+    """How to have this Mac's GPU used; "" if it is, or there is none."""
+    if not is_apple_silicon() or find_spec("mlx"):
+        return ""
+    return f"to use the Apple GPU run: {format_command(install_command('mlx'))}"
 
 
 def format_command(words: Sequence[str]) -> str:

@@ -17,6 +17,9 @@ FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 _BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
 _PACKED_BITS = 4.5
 """Of a weight in 4 bits, including its share of the scale of its block; the others then have 16."""
+OWN_BITS = "its own bits"
+"""The dtype of a GGUF file's weights where their bits are kept: then they take `_OWN_BITS` times the file's size."""
+_OWN_BITS = 1.1
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
 
@@ -77,12 +80,18 @@ class CatalogueEntry:
         return self.parameters * self.stored_bits / 8 if self.repo else 0.0
 
     @property
+    def is_gguf(self) -> bool:
+        return self.file is not None or self.stored_bits < 16
+
+    @property
     def read_weights(self) -> float:
         """How many weights a pass reads: those of the layers, and about half of the two embeddings'."""
         return (self.packed_parameters + self.parameters) / 2
 
     def weight_bytes(self, dtype: str) -> float:
         """The memory of its weights."""
+        if dtype == OWN_BITS:
+            return self.download_bytes * _OWN_BITS
         if dtype == "4bit":
             return (self.packed_parameters * _PACKED_BITS + (self.parameters - self.packed_parameters) * 16) / 8
         return self.parameters * _BITS[dtype] / 8

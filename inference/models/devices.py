@@ -36,9 +36,9 @@ _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOU
 
 
 def choose_device(named: str | None) -> torch.device:
-    """The device to run on: the requested one, otherwise CUDA, Apple's, or the CPU. Raises ModelError."""
+    """The device to run on: the requested one, otherwise CUDA or the CPU. Raises ModelError."""
     if named is None:
-        named = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        named = "cuda" if torch.cuda.is_available() else "cpu"
     advice = "give cpu, cuda, mps or mlx, or leave it out to use the best one"
     try:
         device = torch.device(named)

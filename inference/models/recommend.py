@@ -6,7 +6,6 @@ Nothing else decides that.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 import psutil
@@ -29,7 +28,9 @@ _HYSTERESIS = 1.25
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
 _USABLE_OF_GPU, _USABLE = 0.9, 0.75
-"""How much of a device's memory one model may take. An editor, a browser and the system need the rest."""
+"""How much of a device's memory one model may take. An editor, a browser and the system need the rest. What MLX names
+is already without that.
+"""
 
 
 class Verdict(StrEnum):
@@ -42,13 +43,16 @@ class Verdict(StrEnum):
     """Slow to type with, but better than the embedded model."""
     TOO_SLOW = "too slow"
     MEMORY = "memory"
+    DEVICE = "device"
+    """The device does not run its family."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
 
-    `four_bit`: whether the package for weights in 4 bits is installed.
+    `four_bit` and `mlx_vlm`: whether the packages for weights in 4 bits and for DiffusionGemma in MLX are installed.
+    `on_mlx`: MLX computes here, and keeps a GGUF file's bits; `lacks_mlx`: it could.
     """
 
     device: str
@@ -56,14 +60,17 @@ class Machine:
     total_bytes: int
     dtypes: Mapping[str, Sequence[str]]
     four_bit: bool
+    mlx_vlm: bool = False
+    on_mlx: bool = False
+    lacks_mlx: bool = False
     predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
-    """Predicts how long a processor takes."""
+    """Predicts how long a processor or Apple's GPU takes."""
     last_auto_choice: str = ""
 
     @property
     def usable_bytes(self) -> float:
         """The memory available to one model if nothing else is loaded."""
-        share = _USABLE_OF_GPU if self.device.startswith("cuda") else _USABLE
+        share = 1.0 if self.on_mlx else _USABLE_OF_GPU if self.device.startswith("cuda") else _USABLE
         return max(self.free_bytes, self.total_bytes * share)
 
 
@@ -79,9 +86,10 @@ class MachineFit:
 
 def examine_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
-    if device == mlx_machine.DEVICE:
-        mlx_machine.require_mlx_device()
-    chosen = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
+    is_mac = device is None and install_hints.is_apple_silicon()
+    if device == mlx_machine.DEVICE or (is_mac and mlx_machine.is_installed(with_vlm=False)):
+        return _mlx_machine()
+    chosen = devices.choose_device(device)
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
     able = {
         "diffusion_gemma": devices.candidate_dtypes(chosen, None),
@@ -94,22 +102,57 @@ def examine_machine(device: str | None) -> Machine:
         total,
         able,
         devices.has_bitsandbytes(),
-        partial(_predict, reads_bytes_per_s=devices.measure_read_bandwidth()) if chosen.type == "cpu" else None,
-        machine_cache.read("auto", str).get(str(chosen), ""),
+        lacks_mlx=is_mac,
+        predict_times=_predict if chosen.type == "cpu" else None,
+        last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
 
-def _predict(entry: CatalogueEntry, reads_bytes_per_s: float) -> precision.SuggestionTimes:
+def _mlx_machine() -> Machine:
+    """This machine as MLX uses it. Raises ModelError."""
+    found = mlx_machine.require_mlx_device()
+    plain = mlx_machine.DTYPES[found.on_gpu][0]
+    return Machine(
+        found.name,
+        found.free_bytes,
+        found.total_bytes,
+        {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
+        four_bit=False,
+        mlx_vlm=mlx_machine.is_installed(with_vlm=True),
+        on_mlx=True,
+        predict_times=_predict_on_mlx if found.on_gpu else None,
+        last_auto_choice=machine_cache.read("auto", str).get(found.name, ""),
+    )
+
+
+def _dtypes(entry: CatalogueEntry, machine: Machine) -> Sequence[str]:
+    """What to try for a model, best first; empty if it does not run."""
+    able = machine.dtypes.get(entry.family, ())
+    return (catalogue.OWN_BITS,) if able and machine.on_mlx and entry.is_gguf else able
+
+
+def _predict_on_mlx(entry: CatalogueEntry) -> precision.SuggestionTimes:
+    """By the model's own passes, if it has run on this GPU."""
+    if passes := precision.measured_passes(precision.times_key(entry.name, mlx_machine.GPU)):
+        return precision.SuggestionTimes.from_passes(passes)
+    read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.read_weights / entry.parameters
+    return precision.predict_times_on_gpu(read_bytes, devices.measure_read_bandwidth())
+
+
+def _predict(entry: CatalogueEntry) -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here."""
     if passes := precision.measured_passes(precision.times_key(entry.name)):
         return precision.SuggestionTimes.from_passes(passes)
+    reads_bytes_per_s = devices.measure_read_bandwidth()
     return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
-    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in machine.dtypes[entry.family]}
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in _dtypes(entry, machine)}
+    if not needs:
+        return MachineFit(Verdict.DEVICE, "", {}, "MLX does not run it; device cpu does")
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -143,6 +186,8 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
 
 def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
+    if machine.on_mlx and entry.family == "diffusion_gemma" and entry.repo and not machine.mlx_vlm:
+        return install_hints.install_command("mlx-vlm")
     return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 
@@ -226,6 +271,8 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge_fit(entry, machine).dtype, machine)
+    if machine.lacks_mlx and entry.family == "fim":
+        package = install_hints.install_command("mlx")
     return ([package] if package else []) + (
         [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )

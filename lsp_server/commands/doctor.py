@@ -17,6 +17,7 @@ from shutil import which
 from rich.console import Console
 
 from inference.deadline import Deadline
+from inference.install_hints import mlx_advice
 from inference.messages import Hole, InfillRequest, Pinned, Status, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, server_token
@@ -133,6 +134,8 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
         yield CheckResult(
             "device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU"
         )
+    if status.device == "cpu" and (advice := mlx_advice()):
+        yield CheckResult("device", Grade.WARN, "cpu", advice)
     if fills:
         yield fills
 

@@ -30,7 +30,7 @@ several files are computed from the published shapes. Memory: for the weights an
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best available)")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     actions = parser.add_subparsers(dest="action", metavar="[pull]")
     pull = actions.add_parser("pull", help="download a model and verify its files")

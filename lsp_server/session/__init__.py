@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
+from inference.install_hints import mlx_advice
 from inference.messages import Snippet, Status
 from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.diagnosis.models import claim_first_advice, other_programs_advice, other_programs_downloads
@@ -182,9 +183,8 @@ class Session:
     async def _advise_on_models(self) -> None:
         downloads = await asyncio.to_thread(other_programs_downloads)
         device = self.worker.report()["device"] or ""
-        self.editor.show_once(
-            self.worker.no_model_message + other_programs_advice(downloads, device), types.MessageType.Info
-        )
+        advice = [self.worker.no_model_message + other_programs_advice(downloads, device), mlx_advice()]
+        self.editor.show_once("; ".join(filter(None, advice)), types.MessageType.Info)
 
     def _tell_failure(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:

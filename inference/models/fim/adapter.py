@@ -72,9 +72,10 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             self._suffixes = SuffixKeeper(self.prefixes, *ids_around, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self.token_ms = self.prompt_token_ms = 0.0
-        entry = catalogue.find_entry(checkpoint.name) if network.on_cpu else None
-        is_usual = entry is not None and [dtype] == precision.candidate_formats(network.device, None)[:1]
-        self._times_key = precision.times_key(entry.name) if entry and is_usual else ""
+        entry = catalogue.find_entry(checkpoint.name) if network.on_cpu or runs_on else None
+        usual = "" if runs_on or entry is None else precision.candidate_formats(network.device, None)[0]
+        is_usual = dtype.endswith("bit") if runs_on else dtype == usual
+        self._times_key = precision.times_key(entry.name, runs_on) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,

@@ -34,6 +34,8 @@ _NEW_PLACE, _NEW_LINE, _NEXT_KEY = (400, 5.0), (65, 8.5), (0, 4.5)
 """The prompt rows of a line in `bench passes`, on average, and its other time in one-row passes."""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
+_PROMPT_TOKENS_PER_PASS = 8
+"""Computed for Apple's GPUs: M1 has 2.6 TFLOPS and reads 68 GB/s, M3 Max 14 and 400."""
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
 
@@ -95,9 +97,9 @@ class SuggestionTimes:
         return cls(place_s, line_s, key_s, edit_prompts.usual_rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
-def times_key(model: str) -> str:
-    """What the times of a model are saved by: they hold for these threads."""
-    return f"{model}, {torch.get_num_threads()} threads"
+def times_key(model: str, gpu: str = "") -> str:
+    """What the times of a model are saved by: they hold for these threads, or for that GPU."""
+    return f"{model}, {gpu or f'{torch.get_num_threads()} threads'}"
 
 
 def measured_passes(name: str) -> PassTimes | None:
@@ -121,6 +123,12 @@ def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
     return SuggestionTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
+
+
+def predict_times_on_gpu(read_bytes: float, reads_bytes_per_s: float) -> SuggestionTimes:
+    """For a GPU that shares the memory: a pass reads it once, and many tokens of a prompt are computed beside it."""
+    pass_ms = 1000 * _REST * read_bytes / reads_bytes_per_s
+    return SuggestionTimes.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
 
 
 @cache

@@ -4,9 +4,10 @@ and those of models/llama for causal models. Their families provide the rest, in
 Holds what registry.py needs; MLX is imported when a model is loaded.
 """
 
+from inference.install_hints import is_apple_silicon
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelAdapter, ModelError, OnProgress
-from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, require_mlx_device
+from inference.models.family import ModelAdapter, OnProgress
+from inference.models.mlx.machine import is_installed, require_mlx_device, unusable
 
 
 def _needs_vlm(checkpoint: Checkpoint) -> bool:
@@ -30,5 +31,5 @@ def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> Mod
         else:
             from inference.models.mlx import llama_weights as reader  # type: ignore[no-redef]
     except ImportError as error:
-        raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
+        raise unusable(error, with_vlm=with_vlm) from error
     return reader.load_adapter(checkpoint, target, dtype, progress)

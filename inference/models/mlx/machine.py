@@ -3,8 +3,6 @@
 Imports MLX only to ask it, and no other large library.
 """
 
-import platform
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -13,8 +11,7 @@ import psutil
 from inference import install_hints
 from inference.models.family import ModelError
 
-DEVICE = "mlx"
-INSTALL = f"install them: {install_hints.format_command(install_hints.install_command('mlx'))}"
+DEVICE, GPU = "mlx", "Apple GPU"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
 _KEPT_BYTES = 1 << 30
@@ -33,7 +30,7 @@ class MlxDeviceInfo:
 
     @property
     def name(self) -> str:
-        return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
+        return GPU if self.on_gpu else f"{DEVICE}:cpu"
 
     def dtype(self, model: str, packed: str, requested: str | None) -> str:
         """The requested dtype, or the usual one. `packed`: the only one of packed weights. Raises ModelError."""
@@ -51,18 +48,21 @@ def is_installed(*, with_vlm: bool) -> bool:
     return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm")[: 1 + with_vlm])
 
 
-def is_apple_silicon() -> bool:
-    return sys.platform == "darwin" and platform.machine() == "arm64"
+def unusable(why: object, *, with_vlm: bool) -> ModelError:
+    """The error that also says how to install what `is_installed` looks for."""
+    command = install_hints.format_command(install_hints.install_command("mlx-vlm" if with_vlm else "mlx"))
+    return ModelError(f"device '{DEVICE}' cannot be used here: {why}; run: {command}")
 
 
 def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
     """MLX's device here. Raises ModelError if it is unusable; `with_vlm`: see `is_installed`."""
     if not is_installed(with_vlm=with_vlm):
-        raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
+        needs = "packages mlx and mlx-vlm, and not both are here" if with_vlm else "package mlx, which is missing"
+        raise unusable(f"it needs the {needs}", with_vlm=with_vlm)
     try:
         import mlx.core as mx
     except (ImportError, OSError) as error:  # built for another machine, or for a newer system
-        raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
+        raise unusable(error, with_vlm=with_vlm) from error
     memory = psutil.virtual_memory()
     if not mx.is_available(mx.gpu):
         return MlxDeviceInfo(False, memory.total, memory.available)

@@ -17,7 +17,7 @@ from inference.models import catalogue
 from inference.models.catalogue import EMBEDDED, ENTRIES, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
-from inference.models.llama.precision import PassTimes, SuggestionTimes
+from inference.models.llama.precision import PassTimes, SuggestionTimes, predict_times_on_gpu
 from inference.models.recommend import (
     Machine,
     Verdict,
@@ -36,12 +36,24 @@ ON_CPU, ON_GPU = ("float32", "bfloat16", "4bit"), ("bfloat16", "4bit")
 
 def machine(device: str, gigabytes: float, *, free: float | None = None, **more: object) -> Machine:
     dtypes = {
-        "diffusion_gemma": {"cpu": ON_CPU, "mps": ("bfloat16",)}.get(device, ON_GPU),
-        "masked": {"cpu": ("float32", "8bit", "bfloat16"), "mps": ("bfloat16",)}.get(device, ("bfloat16", "8bit")),
+        "diffusion_gemma": ON_CPU if device == "cpu" else ON_GPU,
+        "masked": ("float32", "8bit", "bfloat16") if device == "cpu" else ("bfloat16", "8bit"),
         "fim": ("8bit",) if device == "cpu" else ("bfloat16",),
     }
     values = {"dtypes": dtypes, "four_bit": True, **more}
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
+
+
+def mac(gigabytes: float, reads: float) -> Machine:
+    """Apple silicon with MLX, which may use so many GB and reads so many a second."""
+
+    def predict(entry: CatalogueEntry) -> SuggestionTimes:
+        share = entry.read_weights / entry.parameters
+        return predict_times_on_gpu(share * entry.weight_bytes(catalogue.OWN_BITS), reads * GB)
+
+    dtypes = {"diffusion_gemma": ("bfloat16",), "fim": ("bfloat16", "8bit")}
+    more = {"dtypes": dtypes, "mlx_vlm": True, "on_mlx": True, "predict_times": predict}
+    return machine("Apple GPU", gigabytes, **more)
 
 
 def at(ns: float) -> Callable[[CatalogueEntry], SuggestionTimes]:
@@ -63,7 +75,8 @@ SMALL_OLD, SLOW_TIMES, FAST_TIMES, BIG_TIMES = (
     "runs here in 8bit, ghost text in about {} s at a new place, {} on a new line and {} after a key".format(*times)
     for times in ((2.7, 0.8, 0.2), (8.5, 2.6, 0.7), ("0.8", "0.3", "0.1"), ("0.8", "0.2", "0.1"))
 )
-MAC, BIG_MAC = machine("mps", 16), machine("mps", 64)
+MAC, FAST_MAC = (mac(gigabytes, rate) for gigabytes, rate in ((12, 68), (48, 400)))
+"""Of 16 and 64 GB: GB for MLX, and GB read a second."""
 
 
 @pytest.mark.parametrize(
@@ -77,7 +90,8 @@ MAC, BIG_MAC = machine("mps", 16), machine("mps", 64)
         (GPU, "qwen2.5-coder-1.5b"),
         (machine("cuda:0", 12), "dreamon-7b"),
         (MAC, "qwen2.5-coder-1.5b"),
-        (BIG_MAC, "dreamon-7b"),
+        (FAST_MAC, "qwen2.5-coder-7b"),
+        (replace(MAC, total_bytes=1 * GB, free_bytes=1 * GB), "qwen2.5-coder-0.5b"),
     ],
 )
 def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, name: str) -> None:
@@ -96,6 +110,12 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
         ("qwen2.5-coder-1.5b", FAST, Verdict.RUNS, FAST_TIMES),
         ("qwen2.5-coder-1.5b", OLD, Verdict.SLOW, f"{SLOW_TIMES}, slow to type with"),
         ("qwen2.5-coder-7b", BIG_SERVER, Verdict.RUNS, BIG_TIMES),
+        ("dreamon-7b", FAST_MAC, Verdict.DEVICE, "MLX does not run it; device cpu does"),
+        ("seed-coder-8b", mac(8, 100), Verdict.MEMORY, "needs 9.5 GB in 8bit; Apple GPU has 8.0 GB"),
+        ("diffusiongemma-26b-q4", MAC, Verdict.MEMORY, "needs 21.3 GB in its own bits; Apple GPU has 12.0 GB"),
+        ("diffusiongemma-26b-q4", FAST_MAC, Verdict.RUNS, "runs here in its own bits"),
+        ("diffusiongemma-26b-q4", machine("cuda:0", 24), Verdict.RUNS, "runs here in 4bit"),
+        ("diffusiongemma-26b-q4", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
     ],
 )
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
@@ -179,7 +199,7 @@ def test_a_family_may_have_dtypes_of_its_own() -> None:
     assert "8bit" in examine_machine("cpu").dtypes["masked"]
 
 
-def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_missing_is_a_step() -> None:
     place = machine("cuda:0", 24, four_bit=False)
     pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
     assert install_commands(catalogue.entry_named("diffusiongemma-26b"), place) == [
@@ -187,6 +207,11 @@ def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) ->
         pull,
     ]
     assert install_commands(catalogue.entry_named(EMBEDDED), place) == []
+    for name, there, package in (
+        ("diffusiongemma-26b-q4", replace(FAST_MAC, mlx_vlm=False), "mlx-vlm"),
+        ("qwen2.5-coder-0.5b", replace(LAPTOP, lacks_mlx=True), "mlx"),
+    ):
+        assert install_commands(catalogue.entry_named(name), there)[0] == install_hints.install_command(package)
 
 
 def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:

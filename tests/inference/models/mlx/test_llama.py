@@ -181,7 +181,7 @@ def test_nan_in_a_weight_is_a_clear_error(quantised: tuple[Path, Path], tmp_path
 
 def test_a_model_larger_than_the_memory_is_refused_before_it_is_read() -> None:
     found = registry.open_checkpoint(str(FIM))
-    with pytest.raises(ModelError, match=r"needs .* GB in bfloat16 or .* GB in 8bit, but mlx:gpu has 0.0 GB free"):
+    with pytest.raises(ModelError, match=r"needs .* GB in bfloat16 or .* GB in 8bit, but Apple GPU has 0.0 GB free"):
         MlxNetworkBuilder(found, MlxDeviceInfo(True, 1 << 20, 1 << 20), None)
 
 
