@@ -20,6 +20,8 @@ APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
 """Unix allows 104 to 108, minus the prefix of a folder when it is bound."""
+_MAX_TEMPORARY_BYTES = 55
+"""For our folder and the name of a socket. That of macOS has 48."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,12 @@ def socket_folders() -> tuple[Path, ...]:
 
 
 def _temporary_folder() -> Path:
-    """The folder of the sockets where the system names none."""
+    """The folder of the sockets where the system names none, or one too long for a socket."""
     try:
         folder = tempfile.gettempdir()
     except OSError:  # none can be written; the disk may be full
+        folder = ""
+    if not folder or (os.name != "nt" and len(os.fsencode(folder)) > _MAX_TEMPORARY_BYTES):
         folder = "/tmp"  # noqa: S108 - our folder in it must be private
     return Path(folder) / f"{APP}-{_owner()}"
 

@@ -1,6 +1,7 @@
 """Where a worker is to be found."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from lsp_server.settings.schema import NextEditSettings, ServerSettings, Setting
 from lsp_server.settings.worker_options import edit_model_options, options_problem, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
 from lsp_server.worker.connect import ensure_private_folders, worker_command
-from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
+from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders
 
 URL = {"model": "http://h:1"}
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -71,6 +72,14 @@ def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypat
     with pytest.raises(WorkerError, match=f"too long; set {FOLDER_VARIABLE}"):
         ensure_private_folders(paths_of(WorkerOptions()))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_temporary_folder_too_long_for_sockets_is_left(tmp_path: Path) -> None:
+    (folder := tmp_path / ("a" * 100)).mkdir()
+    code = "from lsp_server.worker.paths import *; print(paths_of(WorkerOptions()).socket)"
+    given = {**os.environ, FOLDER_VARIABLE: "", "XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": str(folder)}
+    socket = Path(subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=given, text=True).strip())
+    assert socket.parent.parent == Path("/tmp") and len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES
 
 
 def test_a_folder_must_be_private(tmp_path: Path) -> None:
