@@ -8,8 +8,8 @@ from lsp_server.next_edit.alike_edits import missing_neighbours, repeated_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditJudge
-from lsp_server.next_edit.names import MAX_OCCURRENCES, NameIndex
-from lsp_server.next_edit.renames import complete_half_typed_renames, complete_renames, renamed_words
+from lsp_server.next_edit.names import NameIndex
+from lsp_server.next_edit.renames import complete_half_typed_renames, complete_renames
 from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.parsing import Source
@@ -47,22 +47,3 @@ def next_edits(
         if offers and not stop():
             return offers
     return []
-
-
-class HalfRenameError(Exception):
-    """A rename cannot be made everywhere. str() says why."""
-
-
-def unfinished_renames(source: Source, old: str) -> set[str]:
-    """The renames since `old` that are not made everywhere, each as the `why` of its edits. Raises HalfRenameError for
-    a name that occurs too often to be followed.
-    """
-    names = NameIndex.from_source(source)
-    diff = None if names is None else SourceDiff.parse(source, names, old)
-    if diff is None:
-        return set()
-    unfinished = {edit.why for edit in complete_renames(diff)}
-    words = {word for olds, new in renamed_words(diff) for word in (*olds, new)}
-    if frequent := min(words & (diff.new_names.too_frequent | diff.old_names.too_frequent), default=""):
-        raise HalfRenameError(f"{frequent} occurs more than {MAX_OCCURRENCES:,} times")
-    return unfinished

@@ -104,8 +104,6 @@ class NameIndex:
     def __init__(self, view: SyntaxView, rules: BindingRules) -> None:
         self.view = view
         self.rules = rules
-        self.too_frequent = set[str]()
-        """The names that occurred too often to be followed."""
         self._cached: dict[str, tuple[Occurrence, ...]] = {}
         self._owners = dict(rules.owners)
         self._fields = dict(rules.fields)
@@ -129,10 +127,7 @@ class NameIndex:
         if word not in self._cached:
             matches = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
             starts = [match.start() for match in islice(matches, MAX_OCCURRENCES + 1)]
-            if len(starts) > MAX_OCCURRENCES:
-                self.too_frequent.add(word)
-                starts = []
-            names = map(self.at_offset, starts)
+            names = map(self.at_offset, starts if len(starts) <= MAX_OCCURRENCES else [])
             self._cached[word] = self._without_nonlocal_definitions([name for name in names if name is not None])
         return self._cached[word]
 

@@ -4,17 +4,16 @@ The model takes the likeliest token each time, so the same text is filled alike;
 would write there, not one wording.
 """
 
-import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.raw_client import EVERYWHERE, RawClient
+from tests.e2e.test_next_edit import Sidekick
 from tests.e2e.user import User
 from tests.lsp_server.fixtures import Case, cases
 from tests.real.conftest import MODEL
-from tests.workers import infill_ls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -69,11 +68,11 @@ async def test_an_instruction_is_followed(client: RawClient) -> None:
     assert user.text.endswith("    return name\n")
 
 
-async def test_the_next_edit_that_only_a_model_expects(client: RawClient, tmp_path: Path) -> None:
+async def test_the_next_edit_that_only_a_model_expects(client: RawClient) -> None:
     line = "fn {}(w: f32, h: f32) -> f32 {{\n    {}\n}}\n"
     old = line.format("area", "w * h") + "\n" + line.format("perimeter", "2.0 * (w + h)")
-    now, then = tmp_path / "shapes.rs", tmp_path / "old.rs"
-    then.write_text(old)
-    now.write_text(old.replace("f32", "f64", 3))
-    done = await asyncio.to_thread(infill_ls, "next", now, "--since", then, "--model", MODEL)
-    assert done.stdout == old.replace("f32", "f64")
+    user = Sidekick(client, old, "rust")
+    user.retype(old.replace("f32", "f64", 3))
+    while edits := await user.next_edits():
+        user.accept(edits[0])
+    assert user.text == old.replace("f32", "f64")
