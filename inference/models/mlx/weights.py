@@ -2,7 +2,7 @@
 whose bits stay.
 
 mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoint's code, and rewrites a file with
-unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
+unknown numbers. MLX computes a weight on first use, so declared but absent weights take no memory.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from transformers import DiffusionGemmaConfig
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import choose_fitting_dtype
+from inference.models.devices import DTYPES, choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.weights import weight_bytes
+from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.gguf.affine import GROUP
 from inference.models.mlx import machine
@@ -34,8 +34,6 @@ _OTHER_BITS, _SCALES_BITS = 32, 1
 """Of a plain number in a packed GGUF file, and for each packed weight those of scale and bias of its group."""
 _READ_AT = 0.35
 _ALL_READ_AT = 0.9
-_READ_TOGETHER = 16
-"""Read this many weights between two progress reports."""
 _ENCODER = "model.encoder.language_model."
 _DECODER = "model.decoder."
 
@@ -45,11 +43,12 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
     progress(0.15, "loading the model library")
     try:
         model = Model(_config(checkpoint))
-        stored = _from_gguf(open_tensors(checkpoint)) if checkpoint.gguf else model.sanitize(_stored(checkpoint))
+        dtype = (precision if precision in DTYPES else "bfloat16") if on_gpu else "float32"
+        stored = _read(open_tensors(checkpoint), dtype, progress)
         nn.quantize(model, class_predicate=partial(_as_stored, stored))
         model.load_weights(_wanted(checkpoint, model, stored))
-        model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
-        _compute(model, progress)
+        model.set_dtype(getattr(mx, dtype))  # that of the computation, and so of the scales of packed weights
+        mx.eval(model.parameters())
     except ModelError:
         raise
     except Exception as error:  # a broken file raises anything, and must not end the worker
@@ -69,33 +68,29 @@ def _config(checkpoint: Checkpoint) -> ModelConfig:
     return ModelConfig(text_config=TextConfig(**stated), vision_config=None, image_token_id=None, video_token_id=None)
 
 
-def _stored(checkpoint: Checkpoint) -> dict[str, mx.array]:
-    """The tensors of the files, by name, not read yet. Encoder and decoder share weights: a file may name either."""
-    stored: dict[str, mx.array] = {}
-    for file in checkpoint_files.weight_files(checkpoint.folder):
-        stored |= mx.load(str(file), format="safetensors")
-    for name in list(stored):
-        of_decoder = _DECODER + name.removeprefix(_ENCODER)
-        if name.startswith(_ENCODER) and of_decoder not in stored and not name.endswith("layer_scalar"):
-            stored[of_decoder] = stored.pop(name)
-    return stored
+def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, mx.array]:
+    """The tensors by mlx-vlm's names: a GGUF file's matrices in its own bits, but for the router's.
 
-
-def _from_gguf(tensors: TensorReader) -> dict[str, mx.array]:
-    """The tensors by mlx-vlm's names: matrices in the file's own bits, the router's in plain numbers as all else.
-
-    MLX multiplies bfloat16 by scales of its own format, so on a GPU they round to eight bits.
+    Encoder and decoder share weights: a file may name either. MLX multiplies bfloat16 by scales of its own format, so
+    on a GPU they round to eight bits.
     """
     stored: dict[str, mx.array] = {}
-    for name, shape in tensors.shapes.items():
-        weight = name if ".experts." not in name else f"{name}.weight"
+    used = [name for name in tensors.shapes if not any(part in name for part in UNUSED)]
+    for number, name in enumerate(used):
+        progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * number / len(used), f"weights {number} of {len(used)}")
+        is_shared = name.startswith(_ENCODER) and not name.endswith("layer_scalar")
+        of_decoder = _DECODER + name.removeprefix(_ENCODER) if is_shared else name
+        if is_shared and of_decoder in tensors.shapes:
+            continue
+        weight = of_decoder if ".experts." not in name else f"{of_decoder}.weight"
         if _packed_bits(tensors, name):
-            packed = tensors.packed(name, shape)
+            packed = tensors.packed(name, tensors.shapes[name])
             prefix = weight.removesuffix("weight")
             for part, array in (("weight", packed.words), ("scales", packed.scales), ("biases", packed.biases)):
                 stored[prefix + part] = mx.array(array)
         else:
-            stored[weight] = array_of(tensors.tensor(name, shape, torch.device("cpu"), torch.float32))
+            tensor = tensors.tensor(name, tensors.shapes[name], torch.device("cpu"), DTYPES[dtype])
+            stored[weight] = array_of(tensor)
     return stored
 
 
@@ -122,21 +117,6 @@ def _wanted(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]
             "the checkpoint again"
         )
     return [(name, stored[name]) for name in expected]
-
-
-def _compute_dtype(precision: str, *, on_gpu: bool) -> mx.Dtype:
-    """The dtype of the computation; packed weights are multiplied in the dtype of their operand."""
-    names = {"float32": mx.float32, "float16": mx.float16}
-    return names.get(precision, mx.bfloat16) if on_gpu else mx.float32
-
-
-def _compute(model: Model, progress: OnProgress) -> None:
-    """Reads the weights, a few at a time, to say how far it is."""
-    arrays = [array for _, array in tree_flatten(model.parameters())]
-    for start in range(0, len(arrays), _READ_TOGETHER):
-        share = start / len(arrays)
-        progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * share, f"weights {start} of {len(arrays)}")
-        mx.eval(arrays[start : start + _READ_TOGETHER])
 
 
 def load_adapter(
