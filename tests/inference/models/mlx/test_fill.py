@@ -30,3 +30,10 @@ def test_the_command_fills_holes_jointly_and_names_the_device(answer: dict[str, 
 def test_doctor_names_the_device_and_the_format(runtime_folder: Path) -> None:
     done = infill_ls("doctor", "--device", "mlx")
     assert "mlx:cpu float32" in done.stdout
+
+
+def test_models_predicts_the_bits_of_the_file() -> None:
+    models = json.loads(infill_ls("models", "--device", "mlx", "--json").stdout)["models"]
+    words = {model["name"]: model["words"] for model in models}
+    assert "runs here in its own bits" in words["qwen2.5-coder-0.5b"]
+    assert words["open-dcoder-0.5b"] == "MLX does not run it; device cpu does"
