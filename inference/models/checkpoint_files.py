@@ -38,11 +38,10 @@ class _Index(msgspec.Struct):
 
 
 class StoredTensor(NamedTuple):
-    """A tensor as the header of its file describes it; `dtype` in the words of safetensors, such as BF16."""
+    """A tensor as the header of its file describes it."""
 
     file: Path
     shape: tuple[int, ...]
-    dtype: str
 
 
 @contextmanager
@@ -123,7 +122,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
         try:
             with safe_open(file, "np") as opened:
                 slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
-                in_file = {name: StoredTensor(file, tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
+                in_file = {name: StoredTensor(file, tuple(s.get_shape())) for name, s in slices.items()}
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{file} is damaged: {first_error_line(error)}; download it again") from error
         for name in in_file.keys() & tensors.keys():

@@ -6,6 +6,7 @@ Nothing else decides that.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import psutil
@@ -52,7 +53,7 @@ class Machine:
     """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
 
     `four_bit` and `mlx_vlm`: whether the packages for weights in 4 bits and for DiffusionGemma in MLX are installed.
-    `on_mlx`: MLX computes here, and keeps a GGUF file's bits; `lacks_mlx`: it could.
+    `on_mlx`: MLX computes here, and keeps a GGUF file's bits.
     """
 
     device: str
@@ -62,7 +63,6 @@ class Machine:
     four_bit: bool
     mlx_vlm: bool = False
     on_mlx: bool = False
-    lacks_mlx: bool = False
     predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
     """Predicts how long a processor or Apple's GPU takes."""
     last_auto_choice: str = ""
@@ -86,8 +86,8 @@ class MachineFit:
 
 def examine_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
-    is_mac = device is None and install_hints.is_apple_silicon()
-    if device == mlx_machine.DEVICE or (is_mac and mlx_machine.is_installed(with_vlm=False)):
+    by_default = install_hints.is_apple_silicon() and mlx_machine.is_installed(with_vlm=False)
+    if device == mlx_machine.DEVICE or (device is None and by_default):
         return _mlx_machine()
     chosen = devices.choose_device(device)
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
@@ -102,7 +102,6 @@ def examine_machine(device: str | None) -> Machine:
         total,
         able,
         devices.has_bitsandbytes(),
-        lacks_mlx=is_mac,
         predict_times=_predict if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
@@ -120,39 +119,29 @@ def _mlx_machine() -> Machine:
         four_bit=False,
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
-        predict_times=_predict_on_mlx if found.on_gpu else None,
+        predict_times=partial(_predict, gpu=found.name) if found.on_gpu else None,
         last_auto_choice=machine_cache.read("auto", str).get(found.name, ""),
     )
 
 
-def _dtypes(entry: CatalogueEntry, machine: Machine) -> Sequence[str]:
-    """What to try for a model, best first; empty if it does not run."""
-    able = machine.dtypes.get(entry.family, ())
-    return (catalogue.OWN_BITS,) if able and machine.on_mlx and entry.is_gguf else able
-
-
-def _predict_on_mlx(entry: CatalogueEntry) -> precision.SuggestionTimes:
-    """By the model's own passes, if it has run on this GPU."""
-    if passes := precision.measured_passes(precision.times_key(entry.name, mlx_machine.GPU)):
-        return precision.SuggestionTimes.from_passes(passes)
-    read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.read_weights / entry.parameters
-    return precision.predict_times_on_gpu(read_bytes, devices.measure_read_bandwidth())
-
-
-def _predict(entry: CatalogueEntry) -> precision.SuggestionTimes:
-    """By the model's own passes, if it has run here."""
-    if passes := precision.measured_passes(precision.times_key(entry.name)):
+def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.SuggestionTimes:
+    """By the model's own passes, if it has run here, on the processor or on Apple's GPU."""
+    if passes := precision.measured_passes(precision.times_key(entry.name, gpu)):
         return precision.SuggestionTimes.from_passes(passes)
     reads_bytes_per_s = devices.measure_read_bandwidth()
+    if gpu:
+        read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.read_weights / entry.parameters
+        return precision.predict_times_on_gpu(read_bytes, reads_bytes_per_s)
     return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
-    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in _dtypes(entry, machine)}
-    if not needs:
+    if entry.family not in machine.dtypes:
         return MachineFit(Verdict.DEVICE, "", {}, "MLX does not run it; device cpu does")
+    dtypes = (catalogue.OWN_BITS,) if machine.on_mlx and entry.is_gguf else machine.dtypes[entry.family]
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -271,8 +260,6 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge_fit(entry, machine).dtype, machine)
-    if machine.lacks_mlx and entry.family == "fim":
-        package = install_hints.install_command("mlx")
     return ([package] if package else []) + (
         [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )
