@@ -147,7 +147,6 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
         ),
         ("inference.messages", (), {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}),
         ("inference.models.registry", (), {"torch", "transformers", "mlx", "mlx_vlm"}),
-        ("lsp_server.commands.serve", (), {"websockets"}),
     ],
 )
 def test_a_fresh_interpreter_loads_none_of(

@@ -1,4 +1,4 @@
-"""`infill-ls serve`: runs the language server over stdio, TCP or WebSocket, or the endpoint for plugins over HTTP."""
+"""`infill-ls serve`: runs the language server over stdio or TCP, or the endpoint for plugins over HTTP."""
 
 import argparse
 import asyncio
@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plugins = "no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins"
     for flag, what in (
         ("--tcp", "listen for clients over TCP; port 0 picks a free port"),
-        ("--ws", "listen for clients over WebSocket"),
         ("--http", plugins),
     ):
         how.add_argument(flag, type=transports.parse_listen_address, metavar="[HOST:]PORT", help=what)
@@ -79,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="let web pages of this origin use --ws or --http",
+        help="let web pages of this origin use --http",
     )
     add_model_arguments(parser)
     add_trust_workspace_argument(parser)
@@ -92,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
     flags = flag_settings(args)
-    host_port: ListenAddress | None = args.tcp or args.ws or args.http
+    host_port: ListenAddress | None = args.tcp or args.http
 
     folders = [Path(os.path.realpath(folder)) for folder in args.allow_folder]
 
@@ -181,12 +180,8 @@ async def _serve_stdio(start: StartConversation) -> int:
 async def _listen(
     args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
 ) -> None:
-    access = EndpointAuth(secret, any_user=args.any_user)
-    if args.tcp:
-        listener = await transports.listen_tcp(sockets, start, access)
-    else:
-        listener = await transports.listen_websocket(sockets, start, access, args.allow_origin)
-    _announce(args, "tcp" if args.tcp else "ws", ListenAddress(*sockets[0].getsockname()[:2]), secret)
+    listener = await transports.listen_tcp(sockets, start, EndpointAuth(secret, any_user=args.any_user))
+    _announce(args, "tcp", ListenAddress(*sockets[0].getsockname()[:2]), secret)
     await _wait_for_sigterm()
     await listener.close()
 
@@ -232,5 +227,5 @@ def _log_to_stderr(level: str) -> None:
     ours.addHandler(handler)
     ours.setLevel(level.upper())
     ours.propagate = False
-    for library in ("pygls", "websockets", "uvicorn"):
+    for library in ("pygls", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)

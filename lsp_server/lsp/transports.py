@@ -1,4 +1,4 @@
-"""Carries messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
+"""Carries messages to and from clients over standard input and output or TCP, as opaque bytes.
 
 pygls's own loops take a web page's HTTP request for a message, send binary frames, and end with their first client.
 """
@@ -18,9 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from io import BufferedIOBase, RawIOBase
-from weakref import WeakSet
 
 from inference.remote.access import EndpointAuth
 from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in_initialize
@@ -248,8 +246,8 @@ def parse_listen_address(text: str) -> ListenAddress:
 
 @dataclass
 class Connection:
-    """A connection that was just made. `is_page`: by a web page that may connect. `end` ends it such that what was sent
-    still arrives; `set_max_bytes` sets how many bytes its messages may have.
+    """A connection that was just made. `end` ends it such that what was sent still arrives; `set_max_bytes` sets how
+    many bytes its messages may have.
     """
 
     socket: socket.socket
@@ -258,11 +256,6 @@ class Connection:
     abort: Callable[[], object]
     end: Callable[[], Awaitable[object]]
     set_max_bytes: Callable[[int], object]
-    is_user: bool | None = None
-    """Whether the user's own program made it; None if nobody has looked yet."""
-    is_page: bool = False
-    authorization: str = ""
-    """The header of its handshake."""
 
 
 class Listener:
@@ -276,12 +269,11 @@ class Listener:
         self._clients: dict[asyncio.Task[None], ConnectedClient | None] = {}
         self._strangers = 0
 
-    def add(self, connection: Connection) -> asyncio.Task[None]:
+    def add(self, connection: Connection) -> None:
         task = asyncio.create_task(self._serve(connection))
         self._clients[task] = None
         task.add_done_callback(self._clients.pop)
         task.add_done_callback(lambda _: connection.abort())
-        return task
 
     async def close(self) -> None:
         """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
@@ -296,17 +288,14 @@ class Listener:
             await asyncio.wait(tasks, timeout=LEAVE_S)
 
     async def _serve(self, connection: Connection) -> None:
-        is_user = connection.is_user
-        if is_user is None:
-            is_user = await self._access.is_user(connection.socket)
+        is_user = await self._access.is_user(connection.socket)
         first = None
-        if self._access.needs_token(is_user=is_user) and not self._access.is_in_header(connection.authorization):
+        if self._access.needs_token(is_user=is_user):
             first = await self._first_with_token(connection)
             if first is None:
                 return
         connection.set_max_bytes(MAX_BODY_BYTES)
-        is_trusted = is_user and not connection.is_page
-        client = ConnectedClient(lambda write: self._start(write, is_trusted), connection.send, connection.abort)
+        client = ConnectedClient(lambda write: self._start(write, is_user), connection.send, connection.abort)
         if task := asyncio.current_task():
             self._clients[task] = client
         if first is not None:
@@ -364,55 +353,4 @@ async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation,
 
     for listening in sockets:
         listener.stops.append((await asyncio.start_server(connected, sock=listening)).close)
-    return listener
-
-
-async def listen_websocket(
-    sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAuth, origins: Sequence[str]
-) -> Listener:
-    """The same for editors in a browser: one message per text frame; also accepts binary frames.
-
-    A browser lets any web page connect, and names it in `Origin`: refuses pages other than those of `origins`.
-    """
-    from websockets.asyncio.server import ServerConnection, serve  # not above: editors start faster without
-    from websockets.http11 import Request
-    from websockets.typing import Origin
-
-    listener = Listener(start, access)
-    users = WeakSet[ServerConnection]()
-
-    async def greet(peer: ServerConnection, _: Request) -> None:
-        """Before the first message may come, which may be long if it is the user's."""
-        if await access.is_user(peer.transport.get_extra_info("socket")):
-            users.add(peer)
-
-    async def connected(peer: ServerConnection) -> None:
-        async def bodies() -> AsyncIterator[bytes]:
-            async for message in peer:
-                yield message.encode() if isinstance(message, str) else message
-
-        def allow(max_bytes: int) -> None:
-            peer.protocol.max_message_size = max_bytes
-
-        headers = peer.request.headers if peer.request else {}
-        own = peer.transport.get_extra_info("socket")
-        connection = Connection(
-            *(own, bodies(), partial(peer.send, text=True), peer.transport.abort, peer.close, allow),
-            is_user=peer in users,
-            is_page="Origin" in headers,
-            authorization=headers.get("Authorization", ""),
-        )
-        await asyncio.wait({listener.add(connection)})
-
-    allowed = [None, *(Origin(origin) for origin in origins)]
-    for listening in sockets:
-        server = await serve(
-            connected,
-            sock=listening,
-            origins=allowed,
-            process_request=greet,
-            max_size=MAX_FIRST_BYTES,
-            compression=None,
-        )
-        listener.stops.append(partial(server.close, close_connections=False))
     return listener

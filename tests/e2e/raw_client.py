@@ -1,6 +1,6 @@
 """A raw byte client, for messages that a proper one would never send, and to count the replies to each request.
 
-It talks to its own process over stdio, or to a listening one over TCP or WebSocket.
+It talks to its own process over stdio, or to a listening one over TCP.
 """
 
 import asyncio
@@ -10,13 +10,10 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
-
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 
 from lsp_server.lsp.worker_connection import REFRESH_S
 from tests.workers import CLI, PATIENCE_S, environment
@@ -83,40 +80,13 @@ class Framed:
         self.writer.close()
 
 
-class Socket:
-    """WebSocket messages, which must be text."""
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self.connection = connection
-
-    async def send(self, body: bytes) -> None:
-        with suppress(ConnectionClosed):
-            await self.connection.send(body, text=True)
-
-    async def receive(self) -> bytes | None:
-        try:
-            message = await self.connection.recv()
-        except ConnectionClosed:
-            return None
-        assert isinstance(message, str)
-        return message.encode()
-
-    async def close(self) -> None:
-        self.connection.transport.abort()
-
-
-Channel = Framed | Socket
-
-
 def between(first: Place, last: Place | None = None) -> dict[str, dict[str, int]]:
     """A range; an empty one without a `last` place."""
     start, end = ({"line": line, "character": character} for line, character in (first, last or first))
     return {"start": start, "end": end}
 
 
-async def channel_to(url: str, **options: Any) -> Channel:
-    if url.startswith("ws:"):
-        return Socket(await connect(url, compression=None, **options))
+async def channel_to(url: str) -> Framed:
     host, _, port = url.removeprefix("tcp://").rpartition(":")
     return Framed(*await asyncio.open_connection(host, int(port), limit=2**26))
 
@@ -133,7 +103,7 @@ class RawClient:
     runtime: Path
     encoding = "utf-16"
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Framed) -> None:
         self.channel = channel
         self.replies: dict[Any, dict[str, Any]] = {}
         self.counts: Counter[Any] = Counter()

@@ -19,9 +19,9 @@ HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"initia
 HOSTS = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
-async def said_to(url: str, options: object = None, **more: object) -> dict[str, object]:
+async def said_to(url: str, options: object = None) -> dict[str, object]:
     """The first reply to a client that says hello."""
-    channel = await channel_to(url, **more)
+    channel = await channel_to(url)
     await channel.send(HELLO % json.dumps(options).encode())
     async with asyncio.timeout(PATIENCE_S):
         reply = json.loads(await channel.receive() or b"{}")
@@ -30,18 +30,15 @@ async def said_to(url: str, options: object = None, **more: object) -> dict[str,
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("kind", ["tcp", "ws"])
-async def test_another_user_must_bring_the_token(runtime_folder: Path, kind: str, host: str) -> None:
-    server = await Listening.start(runtime_folder, f"--{kind}", "0")
+async def test_another_user_must_bring_the_token(runtime_folder: Path, host: str) -> None:
+    server = await Listening.start(runtime_folder, "--tcp", "0")
     token = (runtime_folder / "config/infill-ls/http-token").read_text().strip()
     with as_other_user(host, server.port) as port:
-        url = f"{kind}://127.0.0.1:{port}"
+        url = f"tcp://127.0.0.1:{port}"
         for options in (None, {"token": "wrong"}, {"token": 5}, [], {"token": ""}):
             reply = await said_to(url, options)
             assert "token" in reply["error"]["message"] and token not in str(reply)
         assert "result" in await said_to(url, {"token": token})
-        if kind == "ws":
-            assert "result" in await said_to(url, additional_headers={"Authorization": f"bearer {token}"})
     assert "result" in await said_to(server.url)
     await server.stop()
 
@@ -64,7 +61,7 @@ async def test_another_user_of_the_endpoint_must_bring_it(runtime_folder: Path, 
     await server.stop()
 
 
-@pytest.mark.parametrize("kind", ["tcp", "ws", "http"])
+@pytest.mark.parametrize("kind", ["tcp", "http"])
 async def test_the_line_that_is_printed_lets_others_in(runtime_folder: Path, kind: str) -> None:
     server = await Listening.start(runtime_folder, f"--{kind}", "0.0.0.0:0", "--allow-remote", "--model", "embedded")
     line = ""
@@ -81,11 +78,10 @@ async def test_the_line_that_is_printed_lets_others_in(runtime_folder: Path, kin
     await server.stop()
 
 
-@pytest.mark.parametrize("kind", ["tcp", "ws"])
-async def test_any_user_lets_others_in_with_a_warning(runtime_folder: Path, kind: str) -> None:
-    server = await Listening.start(runtime_folder, f"--{kind}", "0", "--any-user")
+async def test_any_user_lets_others_in_with_a_warning(runtime_folder: Path) -> None:
+    server = await Listening.start(runtime_folder, "--tcp", "0", "--any-user")
     with as_other_user("127.0.0.1", server.port) as port:
-        assert "result" in await said_to(f"{kind}://127.0.0.1:{port}")
+        assert "result" in await said_to(f"tcp://127.0.0.1:{port}")
     assert "WARNING" in await server.stop()
 
 

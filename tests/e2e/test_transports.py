@@ -1,19 +1,16 @@
-"""TCP and WebSocket: several clients, each with its own session; no web page and no other machine gets in."""
+"""TCP: several clients, each with its own session; no other machine gets in."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
-from websockets.exceptions import InvalidStatus
 
 from tests.e2e.conftest import PATIENT
 from tests.e2e.listening import Listening, serve
-from tests.e2e.raw_client import Framed, RawClient, channel_to
+from tests.e2e.raw_client import RawClient, channel_to
 
 URI = "untitled:Untitled-1"
-HOSTILE_PAGE = "https://page.example"
 Listen = Callable[..., Awaitable[str]]
 
 
@@ -31,10 +28,10 @@ async def listen(runtime_folder: Path) -> AsyncIterator[Listen]:
         await listening.stop()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["tcp", "ws"])
-async def url(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[str]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def url(runtime_folder: Path) -> AsyncIterator[str]:
     """Where a server listens that the tests of this file share."""
-    listening = await Listening.start(runtime_folder, f"--{request.param}", "0")
+    listening = await Listening.start(runtime_folder, "--tcp", "0")
     yield listening.url
     await listening.stop()
 
@@ -70,10 +67,9 @@ async def test_exit_ends_the_connection_and_the_next_client_is_served(url: str) 
     await later.vanish()
 
 
-@pytest.mark.parametrize("kind", ["--tcp", "--ws"])
-async def test_server_told_to_end_answers_and_leaves_clients(runtime_folder: Path, kind: str) -> None:
+async def test_server_told_to_end_answers_and_leaves_clients(runtime_folder: Path) -> None:
     """Also those that leave at that very moment."""
-    server = await Listening.start(runtime_folder, kind, "0")
+    server = await Listening.start(runtime_folder, "--tcp", "0")
     clients = [await RawClient.join(server.url, PATIENT) for _ in range(20)]
     leaving, staying = clients[:10], clients[10:]
     for client in leaving:
@@ -89,10 +85,9 @@ async def test_server_told_to_end_answers_and_leaves_clients(runtime_folder: Pat
 async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str) -> None:
     good = await RawClient.join(url, PATIENT)
     bad = await channel_to(url)
-    await bad.send(b"\xff{nonsense")  # no UTF-8: in a text frame of WebSocket a fault of the protocol itself
-    if isinstance(bad, Framed):
-        assert b"-32700" in (await bad.receive() or b"")
-        bad.writer.write(b"no header at all\r\n\r\n")
+    await bad.send(b"\xff{nonsense")
+    assert b"-32700" in (await bad.receive() or b"")
+    bad.writer.write(b"no header at all\r\n\r\n")
     assert await bad.receive() is None
     assert "state" in await good.status()
     await good.vanish()
@@ -105,28 +100,9 @@ async def test_a_message_of_megabytes_arrives_whole(url: str) -> None:
     await client.vanish()
 
 
-async def test_only_the_web_pages_that_are_allowed_may_connect(listen: Listen) -> None:
-    url = await listen("--ws", "0", "--allow-origin", "https://editor.example")
-    for origin in (HOSTILE_PAGE, "null", "http://localhost:3000", "https://editor.example.page.example"):
-        with pytest.raises(InvalidStatus) as refused:
-            await RawClient.join(url, PATIENT, origin=origin)
-        assert refused.value.response.status_code == 403
-    client = await RawClient.join(url, PATIENT, origin="https://editor.example")
-    assert "state" in await client.status()
-    await client.vanish()
-
-
-async def test_binary_frames_are_understood(listen: Listen) -> None:
-    channel = await channel_to(await listen("--ws", "0"))
-    await channel.connection.send(b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}')
-    assert b"capabilities" in (await channel.receive() or b"")
-    await channel.close()
-
-
-@pytest.mark.parametrize("kind", ["--tcp", "--ws"])
-async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path, kind: str) -> None:
+async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path) -> None:
     taken = (await listen("--tcp", "0")).rpartition(":")[2]
-    assert f"cannot listen at 127.0.0.1:{taken}" in await refusal(runtime_folder, kind, taken)
+    assert f"cannot listen at 127.0.0.1:{taken}" in await refusal(runtime_folder, "--tcp", taken)
 
 
 async def test_other_machines_need_permission_and_a_warning(runtime_folder: Path) -> None:

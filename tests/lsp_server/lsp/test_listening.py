@@ -2,28 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
-from websockets.asyncio.client import connect
 
 from inference.remote.access import EndpointAuth
-from lsp_server.lsp.transports import (
-    MAX_UNREAD_BYTES,
-    ListenAddress,
-    Listener,
-    Write,
-    framed,
-    listen_tcp,
-    listen_websocket,
-)
+from lsp_server.lsp.transports import MAX_UNREAD_BYTES, ListenAddress, Listener, Write, framed, listen_tcp
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import until
 
 ADDRESS = ListenAddress("127.0.0.1", 0)
 OPEN: list[asyncio.StreamWriter] = []
 """A writer that nobody has any more closes its connection."""
-Reached = Callable[[ListenAddress], Awaitable[asyncio.WriteTransport]]
 
 
 async def test_endless_talker_does_not_block_others() -> None:
@@ -40,7 +30,7 @@ async def test_endless_talker_does_not_block_others() -> None:
         conversations.append(Kept(write, work))
         return conversations[-1]
 
-    listener, address = await listen(tcp_client, start)
+    listener, address = await listen(start)
     _, loud = await asyncio.open_connection(address.host, address.port)
     _, quiet = await asyncio.open_connection(address.host, address.port)
     await until(lambda: len(conversations) == 2)
@@ -62,20 +52,13 @@ async def tcp_client(address: ListenAddress) -> asyncio.WriteTransport:
     return writer.transport
 
 
-async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
-    client = await connect(f"ws://{address}", max_queue=1, compression=None)
-    await client.send("go")
-    return client.transport
-
-
-async def listen(kind: Reached, start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
+async def listen(start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
     listening = ADDRESS.listen()
-    door = [listening], lambda write, _: start(write), EndpointAuth("")
-    opening = listen_tcp(*door) if kind is tcp_client else listen_websocket(*door, [])
-    return await opening, ListenAddress(*listening.getsockname())
+    listener = await listen_tcp([listening], lambda write, _: start(write), EndpointAuth(""))
+    return listener, ListenAddress(*listening.getsockname())
 
 
-async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytest.LogCaptureFixture) -> list[str]:
+async def lines_about(answer: Callable[[Write], None], log: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of a client that is answered in this way."""
     conversations: list[Kept] = []
 
@@ -87,8 +70,8 @@ async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytes
         return conversations[-1]
 
     clients = list[asyncio.WriteTransport]()
-    listener, address = await listen(kind, start)
-    client = await kind(address)
+    listener, address = await listen(start)
+    client = await tcp_client(address)
     clients.append(client)
     if answer is answer_late and conversations:
         client.abort()
@@ -109,12 +92,10 @@ def answer_late(write: Write) -> None:
         write(b"{}")
 
 
-@pytest.mark.parametrize("kind", [tcp_client, websocket_client])
-async def test_client_with_too_much_unread_is_cut_off(kind: Reached, log: pytest.LogCaptureFixture) -> None:
-    lines = await lines_about(kind, answer_much, log)
+async def test_client_with_too_much_unread_is_cut_off(log: pytest.LogCaptureFixture) -> None:
+    lines = await lines_about(answer_much, log)
     assert lines == ["a client does not read its messages and is cut off"]
 
 
-@pytest.mark.parametrize("kind", [tcp_client, websocket_client])
-async def test_messages_for_a_gone_client_fill_no_log(kind: Reached, log: pytest.LogCaptureFixture) -> None:
-    assert await lines_about(kind, answer_late, log) == []
+async def test_messages_for_a_gone_client_fill_no_log(log: pytest.LogCaptureFixture) -> None:
+    assert await lines_about(answer_late, log) == []
