@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Tr
 
 from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
-from inference.models.infill_config import NoiseKind
+from inference.models.infill_config import HoleNoise
 from lsp_server.holes import body_around, hole_at_cursor, statement_around
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
@@ -115,7 +115,7 @@ class FillsMiddle:
     """Examples and loss for a causal model: its own prompt for a hole, then the fill from the start of the line."""
 
     def __init__(self, base: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
-        tokens = fim_tokens.tokens_in_vocabulary(tokenizer.get_vocab(), base.name)
+        tokens = fim_tokens.detect_fim_tokens(tokenizer.get_vocab(), base.name)
         if tokens is None:
             raise ModelError(f"{base.name}: its tokenizer has no fill-in-the-middle tokens")
         self._tokens, self._tokenizer, self._stated = tokens, tokenizer, base.infill_config
@@ -195,7 +195,7 @@ def fine_tune(args: argparse.Namespace) -> None:
         raise ModelError(f"{args.model}: give a causal or masked-diffusion model as a folder of safetensors")
     set_seed(args.seed)  # the adapters begin at random
     tokenizer = base.tokenizer()
-    learner = (Denoises if base.infill_config.corruption == NoiseKind.MASK else FillsMiddle)(base, tokenizer)
+    learner = (Denoises if base.infill_config.corruption == HoleNoise.MASK else FillsMiddle)(base, tokenizer)
     dtype = learner.model.dtype
     adapters = LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules=LAYERS)
     model: Any = get_peft_model(learner.model.float(), adapters)

@@ -77,7 +77,7 @@ def lexical_brackets(text: str) -> Iterator[tuple[int, str]]:
     return ((match.start(), match[0]) for match in _QUOTED_OR_BRACKET.finditer(text) if match[0] in "()[]{}")
 
 
-class Ending:
+class FillEnding:
     """Where fills of one hole end."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Ending:
             return text
         tail = text.lstrip(" \t")
         follows = tail[len(start) : len(start) + 1]
-        goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
+        goes_on = start == bare and (follows == "=" or (is_word_char(start[-1]) and is_word_char(follows)))
         if not tail.startswith(start) or goes_on:
             return text
         tail = tail[len(start) :]
@@ -224,13 +224,15 @@ class Ending:
             for length in range(min(len(text), len(suffix), _MAX_REPEAT_CHARS), 0, -1):
                 if text.endswith(suffix[:length]) and suffix[:length].strip():
                     head, follows = text[:-length], suffix[length : length + 1]
-                    splits_word = is_word(head[-1:]) and is_word(suffix[0])
+                    splits_word = is_word_char(head[-1:]) and is_word_char(suffix[0])
                     splits_angles = needs_angle and _angles_open(head) > max(_angles_open(text), 0)
-                    if not (splits_word or splits_angles or (is_word(suffix[length - 1]) and is_word(follows))):
+                    if not (
+                        splits_word or splits_angles or (is_word_char(suffix[length - 1]) and is_word_char(follows))
+                    ):
                         cuts |= {head, text[: _pair_end(brackets, len(head))]}
         closer = self._line_suffix.lstrip()[:1]
         start = text.rfind(closer) if closer in _OPENERS else -1
-        if start >= 0 and not any(map(is_word, text[start:])):
+        if start >= 0 and not any(map(is_word_char, text[start:])):
             cuts.add(text[:start])
         return sorted(cuts - {text}, key=len)[:_MAX_CUTS]
 
@@ -268,7 +270,7 @@ class Ending:
             end = len((text[:end] if is_whole_line else lines).rstrip())
             while "\n" in text[start:end].strip() and not self._can_end_with(text[:end]):
                 end = len(text[: text.rindex("\n", 0, end)].rstrip())
-        elif is_word(text[end - 1 : end]) and is_word(text[end : end + 1]):
+        elif is_word_char(text[end - 1 : end]) and is_word_char(text[end : end + 1]):
             end = _before_last_sign(text, end)
         end = len(text[:end].rstrip())
         while end > start and not self._can_end_with(text[:end]):
@@ -326,9 +328,9 @@ class Ending:
 
     def is_unwanted(self, text: str) -> bool:
         """Whether another text is better, even a less likely one."""
-        return self.leaves_open(text) or self.tells_name(text)
+        return self.leaves_open(text) or self.merely_names_file(text)
 
-    def tells_name(self, text: str) -> bool:
+    def merely_names_file(self, text: str) -> bool:
         """Whether the text makes of its comment no more than the name of a file, or begins a comment or string with the
         name of the hole's own, though no other text has it: the model knows it from the prompt.
         """
@@ -533,14 +535,14 @@ def indent_width(indent: str) -> int:
     return len(indent.expandtabs(TAB_WIDTH))
 
 
-def is_word(character: str, extra: str = "") -> bool:
+def is_word_char(character: str, extra: str = "") -> bool:
     """Whether a character can be part of a name, or is one of `extra`; False for an empty string."""
     return bool(character) and (("a" + character).isidentifier() or character in extra)
 
 
 def _before_last_sign(text: str, end: int) -> int:
     """The offset of the word, or of the sign, at the end of `text[:end]`."""
-    word = len(text[:end]) - len(list(takewhile(is_word, reversed(text[:end]))))
+    word = len(text[:end]) - len(list(takewhile(is_word_char, reversed(text[:end]))))
     return word if word < end else end - 1
 
 

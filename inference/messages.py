@@ -295,14 +295,14 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
     if_unused: bool = False
 
 
-class ChooseAgain(_Message, frozen=True, tag="choose_again"):
+class ChooseModelAgain(_Message, frozen=True, tag="choose_again"):
     """A model was pulled: asks a worker of `auto` whether it would now choose another. If so, it retires (`Status`)."""
 
 
 Request = InfillRequest | NextEditRequest
 """Each of these gets exactly one `Done` or `Failed`, last."""
 
-ClientMessage = Hello | Request | Cancel | StatusRequest | Shutdown | ChooseAgain
+ClientMessage = Hello | Request | Cancel | StatusRequest | Shutdown | ChooseModelAgain
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ class Status(_Message, frozen=True, tag="status"):
     `better` is the model of the catalogue that suits this machine, where the embedded one must do.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none. `choices` counts the
-    answers to `ChooseAgain`. `ahead_tokens` were prefilled before they were asked for, and `ahead_hits` counts the
+    answers to `ChooseModelAgain`. `ahead_tokens` were prefilled before they were asked for, and `ahead_hits` counts the
     requests that this helped. `retired` True: another model is the choice for `auto` now, and another worker will have
     it. This one takes no new clients, serves those it has until they leave, and ends.
     """

@@ -44,7 +44,7 @@ from lsp_server.lsp.protocol import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refiner import Refiner
+from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.shadow.sampler import ShadowSampler
 from lsp_server.usage.statistics import StatisticsFeature, StatisticsWriter
@@ -112,7 +112,7 @@ def _add_features(session: Session) -> None:
     session.features.parts += [
         StatisticsFeature(session, ledger),
         ShadowSampler(session, ledger),
-        Refiner(session),
+        PartnerRefiner(session),
         InlineService(session),
         CompletionListService(session),
         NextEditService(session),

@@ -87,7 +87,7 @@ def transformers_filler(file: Path, dtype: str | None) -> Filler:
     return fill
 
 
-def llama_filler(url: str, task: InfillingTask) -> TaskResult:
+def fill_with_llama(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
     answer = post_to_llama(url, task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
@@ -141,7 +141,7 @@ def _filler(args: argparse.Namespace) -> Filler:
     if args.by == "transformers":
         return transformers_filler(Path(args.model), args.dtype)
     if args.by:
-        return partial(llama_filler, args.by)
+        return partial(fill_with_llama, args.by)
     return engine_filler(load_warm_engine(args), seed=args.seed, quick=bool(args.cut), context=args.context)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from inference.bench import BenchError
-from inference.ending import Ending, first_unlikely_offset
+from inference.ending import FillEnding, first_unlikely_offset
 from inference.messages import Snippet
 
 _LINE_BREAKS = "\r\n"
@@ -86,10 +86,10 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
 def read_tasks(file: Path, limit: int | None = None) -> list[InfillingTask]:
     """The first `limit` tasks of a file, or all. Raises BenchError if it is unreadable or empty."""
-    return read_tasks_of_type(InfillingTask, file, limit)
+    return read_tasks_as(InfillingTask, file, limit)
 
 
-def read_tasks_of_type(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
+def read_tasks_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
     """The first `limit` tasks of a `kind`, or all. Raises BenchError if the file is unreadable or empty."""
     tasks: list[_Task] = []
     try:
@@ -140,7 +140,9 @@ class TaskResult(msgspec.Struct, frozen=True):
     def cut(self, task: InfillingTask, min_prob: float) -> str:
         """The fill as the server shows it unasked: up to its first token with a lower probability."""
         doubt = first_unlikely_offset(self.pieces, self.probs, min_prob)
-        return self.text if doubt is None else Ending(task.prefix, task.suffix_text).cut_before_doubt(self.text, doubt)
+        return (
+            self.text if doubt is None else FillEnding(task.prefix, task.suffix_text).cut_before_doubt(self.text, doubt)
+        )
 
     @classmethod
     def from_fill(cls, task: InfillingTask, text: str, started_at: float, **counts: Any) -> "TaskResult":

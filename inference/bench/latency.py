@@ -22,7 +22,7 @@ from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.config import NO_VISION
-from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from inference.models.infill_config import SamplerSettings
@@ -184,7 +184,7 @@ class LatencyBench:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
 
     def _cache(self) -> PrefixCache[EncodedKeysValues]:
-        return encoded_cache(self.network, 8 << 30)
+        return new_prefix_cache(self.network, 8 << 30)
 
     def _encoded(self, cache: PrefixCache[EncodedKeysValues], ids: Sequence[int]) -> EncodedPrefixHandle:
         """The whole prefix, after encoding what the cache lacks. The caller closes it."""

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from inference.bench import positive
-from inference.bench.infilling_tasks import read_tasks_of_type
+from inference.bench.infilling_tasks import read_tasks_as
 from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor
 from inference.messages import Hunk
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import common_ends
+from inference.models.family import common_end_lengths
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
@@ -64,7 +64,7 @@ class EditCase(msgspec.Struct, frozen=True):
 def is_exact(old: str, new: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     lines = new.splitlines(keepends=True)
-    first, same = common_ends(old.splitlines(keepends=True), lines)
+    first, same = common_end_lengths(old.splitlines(keepends=True), lines)
     start, stop = (len(_TOKEN.findall("".join(lines[:index]))) for index in (first, len(lines) - same))
     tokens = _TOKEN.findall(new)
     expected = _TOKEN.findall(finished)
@@ -84,7 +84,7 @@ def _token_distance(old: str, new: str) -> int:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Plays the cases. Raises BenchError, OSError or ValueError."""
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
-    cases = read_tasks_of_type(EditCase, args.cases)
+    cases = read_tasks_as(EditCase, args.cases)
     edits, quiet = ([case for case in cases if case.is_quiet == is_quiet][: args.limit] for is_quiet in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
         if args.model:
@@ -111,7 +111,7 @@ def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
     finished = case.after(len(case.changes))
     editor.open(uri, text, case.language)
     if edited != text:
-        first, same = common_ends(text, edited)
+        first, same = common_end_lengths(text, edited)
         editor.replace(uri, first, len(text) - same, edited[first : len(edited) - same])
     offers: list[bool] = []
     cursor = _end_of_edit(case)

@@ -134,7 +134,7 @@ class EchoEngine:
     model = "echo"
     device = "none"
     context_tokens = 0
-    prefills_next = False
+    is_prefill_pending = False
 
     def __init__(self) -> None:
         self._numbers = count(1)

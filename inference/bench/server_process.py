@@ -26,7 +26,7 @@ _SAYS_INFO = "4"
 """The level of llama.cpp's log from which it names the instruction sets."""
 
 
-class ServerProcess:
+class ModelServerProcess:
     """A running server; `stop` it."""
 
     def __init__(
@@ -78,10 +78,10 @@ class ServerProcess:
         return self._log.read_text(errors="replace")
 
 
-def llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ServerProcess:
+def llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ModelServerProcess:
     """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
     words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
-    return ServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
+    return ModelServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
 
 
 def post_to_llama(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:

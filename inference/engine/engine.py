@@ -61,9 +61,9 @@ class Engine:
         return self.loaded.adapter.prefill_counts[1]
 
     @property
-    def prefills_next(self) -> bool:
+    def is_prefill_pending(self) -> bool:
         """Whether `run_idle_task` prefills next."""
-        return self.loaded.adapter.prefills_next
+        return self.loaded.adapter.is_prefill_pending
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
         """The work on a request. Raises RequestError."""

@@ -15,7 +15,7 @@ from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
 from inference.models.infill_config import InfillConfig
 
 MAX_NATS_VS_UNIFORM = 0.6
-"""The largest `relative_cross_entropy` of a sound model."""
+"""The largest `cross_entropy_versus_uniform` of a sound model."""
 
 _CODE = '''import os
 
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 @torch.inference_mode()
-def relative_cross_entropy(family: ModelAdapter, vocabulary: Vocabulary) -> float:
+def cross_entropy_versus_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
     prefix_ids = prompt.build_prompt_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
     prefix_ids = prefix_ids or prompt.tokenise_prefix(vocabulary, family.infill_config, "", 1)
@@ -82,7 +82,7 @@ class LoadedModel:
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = ConstraintBuilder(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
         model = cls(family, family.infill_config, family.traits, vocabulary, constraints)
-        if not family.traits.can_score or relative_cross_entropy(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
+        if not family.traits.can_score or cross_entropy_versus_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
         return replace(model, traits=replace(family.traits, can_score=False), note=note)

@@ -76,7 +76,7 @@ def cpu_has_fast_bf16() -> bool:
 
 
 @cache
-def measure_read_bandwidth() -> float:
+def measure_memory_bandwidth() -> float:
     """How fast this processor reads its memory now: the best of three reads of 128 MB, which take 50 ms in all."""
     held = torch.ones(1 << 25)
     times = []

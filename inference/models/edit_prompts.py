@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
-from inference.models.family import common_ends
+from inference.models.family import common_end_lengths
 
 MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
@@ -137,7 +137,7 @@ class _Kind:
 def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
     """The ranges of `new` that differ from `old`, by words; an empty one where text was deleted."""
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
-    lead, tail = common_ends(old_words, new_words)
+    lead, tail = common_end_lengths(old_words, new_words)
     old_words, changed_words = old_words[lead : len(old_words) - tail], new_words[lead : len(new_words) - tail]
     offsets = list(accumulate(map(len, changed_words), initial=sum(map(len, new_words[:lead]))))
     opcodes = SequenceMatcher(None, old_words, changed_words, autojunk=False).get_opcodes()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from inference.models.infill_config import InfillConfig, NoiseKind
+from inference.models.infill_config import HoleNoise, InfillConfig
 
 if TYPE_CHECKING:  # a worker needs ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -29,7 +29,7 @@ class ModelError(Exception):
 class ModelTraits:
     """A loaded model's abilities. The engine chooses its search by these and never by a model's name."""
 
-    noise: NoiseKind
+    noise: HoleNoise
     vocabulary_size: int
     """V: rows of the logits. May be larger than the tokenizer's vocabulary."""
     can_score: bool
@@ -78,7 +78,7 @@ class ModelAdapter(Protocol):
         return 0, 0
 
     @property
-    def prefills_next(self) -> bool:
+    def is_prefill_pending(self) -> bool:
         """Whether `run_idle_task` prefills next."""
         return False
 
@@ -202,7 +202,7 @@ class Continuation(Protocol):
         """Removes the last `count` tokens, as if they had never been decoded."""
 
 
-def common_start(a: Sequence[object], b: Sequence[object]) -> int:
+def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:
     """The length of the common prefix of two texts or lists."""
     limit = min(len(a), len(b))
     if list(a[:limit]) == list(b[:limit]):
@@ -210,7 +210,7 @@ def common_start(a: Sequence[object], b: Sequence[object]) -> int:
     return next(n for n in range(limit) if a[n] != b[n])
 
 
-def common_ends(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
+def common_end_lengths(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
     """The lengths of the common prefix, and of the common suffix of the rest."""
-    lead = common_start(a, b)
-    return lead, common_start(a[lead:][::-1], b[lead:][::-1])
+    lead = common_prefix_length(a, b)
+    return lead, common_prefix_length(a[lead:][::-1], b[lead:][::-1])

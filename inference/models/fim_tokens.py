@@ -89,7 +89,7 @@ def tokens_for_kind(kind: str, model: str) -> FimTokens:
     return _GRANITE_4 if kind == "granite" and _IS_GRANITE_4.search(model) else TABLE[kind]
 
 
-def tokens_in_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens | None:
+def detect_fim_tokens(tokens: Collection[str], name: str = "") -> FimTokens | None:
     """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown.
 
     Granite's code models and Mellum have the same tokens, but not the same order: the model's `name` decides.

@@ -9,7 +9,7 @@ from msgspec import Meta
 from inference.messages import MAX_STEPS, HoleKind
 
 
-class NoiseKind(StrEnum):
+class HoleNoise(StrEnum):
     """The content of an unknown hole row."""
 
     UNIFORM = "uniform"
@@ -87,7 +87,7 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     a fill. `prompt` is "plain" or "chat" (see engine/canvas/prompt.py).
     """
 
-    corruption: NoiseKind = NoiseKind.UNIFORM
+    corruption: HoleNoise = HoleNoise.UNIFORM
     mask_token_id: TokenId | None = None
     first_text_token_id: TokenId = 0
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
@@ -112,7 +112,7 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         """Raises ValueError."""
-        if self.corruption == NoiseKind.MASK and self.mask_token_id is None:
+        if self.corruption == HoleNoise.MASK and self.mask_token_id is None:
             raise ValueError("mask corruption needs mask_token_id")
-        if self.corruption != NoiseKind.MASK and self.sampler.method != ENTROPY_BOUND:
+        if self.corruption != HoleNoise.MASK and self.sampler.method != ENTROPY_BOUND:
             raise ValueError(f"sampler.method: '{self.sampler.method}' needs mask corruption")

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from inference.models.family import ModelAdapter, PrefixHandle, common_start
+from inference.models.family import ModelAdapter, PrefixHandle, common_prefix_length
 
 _SAME_DOCUMENT = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
@@ -149,7 +149,7 @@ class PrefixCache(Generic[_Entry]):
 
 def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
     """How many of the first `ids` an entry has; `exact`: as reading them would give."""
-    common = common_start(entry.ids, ids)
+    common = common_prefix_length(entry.ids, ids)
     return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
 
 
@@ -173,7 +173,7 @@ class IdlePrefillAdapter(ModelAdapter):
         return self.prefixes.ahead_tokens, self.prefixes.ahead_hits
 
     @property
-    def prefills_next(self) -> bool:
+    def is_prefill_pending(self) -> bool:
         return any(self.prefixes.cached_tokens(ids, exact=True) < len(ids) for ids in self._ahead)
 
     def run_idle_task(self) -> bool:

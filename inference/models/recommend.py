@@ -128,7 +128,7 @@ def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here, on the processor or on Apple's GPU."""
     if passes := precision.measured_passes(precision.times_key(entry.name, gpu)):
         return precision.SuggestionTimes.from_passes(passes)
-    reads_bytes_per_s = devices.measure_read_bandwidth()
+    reads_bytes_per_s = devices.measure_memory_bandwidth()
     if gpu:
         read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.read_weights / entry.parameters
         return precision.predict_times_on_gpu(read_bytes, reads_bytes_per_s)

@@ -9,7 +9,7 @@ from inference.models import diffusion_gemma, fim, masked, mlx, tokenizer_files
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint, find_checkpoint
 from inference.models.family import ModelAdapter, ModelError, OnProgress
-from inference.models.infill_config import InfillConfig, NoiseKind
+from inference.models.infill_config import HoleNoise, InfillConfig
 from inference.models.mlx.machine import DEVICE as MLX
 
 
@@ -62,7 +62,7 @@ def _default_infill_config(model_type: str, folder: Path, config: dict[str, Any]
 
 def _family(checkpoint: Checkpoint) -> ModelFamily:
     """The family that runs a checkpoint on a device of torch."""
-    is_causal = checkpoint.model_type in _CAUSAL and checkpoint.infill_config.corruption != NoiseKind.MASK
+    is_causal = checkpoint.model_type in _CAUSAL and checkpoint.infill_config.corruption != HoleNoise.MASK
     return (_CAUSAL if is_causal else _FAMILIES)[checkpoint.model_type]
 
 

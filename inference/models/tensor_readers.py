@@ -76,7 +76,7 @@ class TensorReader:
             here = slice(first, first + len(block.codes))
             words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
         if not np.isfinite(scales).all() or not np.isfinite(biases).all():
-            raise self.not_finite(name)
+            raise self.not_finite_error(name)
         lead = shape[:-1]
         return PackedTensor(words.reshape(*lead, -1), scales.reshape(*lead, -1), biases.reshape(*lead, -1), size)
 
@@ -89,7 +89,7 @@ class TensorReader:
         bits = max(sizes, key=lambda each: sizes[each])
         return f"{bits}bit" if bits else ""
 
-    def not_finite(self, name: str) -> ModelError:
+    def not_finite_error(self, name: str) -> ModelError:
         return ModelError(f"{self.name}: {name} holds NaN or infinity; download the checkpoint again")
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:

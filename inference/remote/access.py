@@ -31,7 +31,7 @@ EndPair = tuple[Host, int, Host, int]
 """The ends of a connection: the client's host and port, and the server's."""
 
 
-class EndpointAuth:
+class AccessControl:
     """`token` lets anybody in. The user needs none unless `is_compulsory`; with `any_user` nobody else does, either."""
 
     def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:
@@ -49,7 +49,7 @@ class EndpointAuth:
         """Whether this is the token. Takes the same time for all texts of its length."""
         return bool(self._token) and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
-    def is_in_header(self, authorization: str) -> bool:
+    def header_has_token(self, authorization: str) -> bool:
         """Whether the value of an `Authorization` header brings the token."""
         scheme, _, token = authorization.strip().partition(" ")
         return scheme.lower() == "bearer" and self.is_token(token.strip())

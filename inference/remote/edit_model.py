@@ -13,7 +13,7 @@ from inference.remote import http, server_backend
 from inference.remote.address import EDIT_MODEL_SERVER
 from inference.remote.http import AnswerError, ServerError
 from inference.remote.partner.apis import CompletionChoice, CompletionReply
-from inference.remote.server_backend import ServerBackend
+from inference.remote.server_backend import RemoteBackend
 from inference.serving.scheduler import Job, JobEvent
 
 _REFUSED = (400, 422)
@@ -24,7 +24,7 @@ _LONGEST = 200_000
 """A longer text, in characters, is no rewrite."""
 
 
-class EditModelBackend(ServerBackend):
+class EditModelBackend(RemoteBackend):
     """An edit model on a server, as the worker knows it."""
 
     model_setting = EDIT_MODEL_SERVER.url
@@ -35,7 +35,7 @@ class EditModelBackend(ServerBackend):
         model = await self.listed_model()
         kind = edit_prompts.guess_kind(self._arguments.edits or "auto", model.id)
         if kind is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.short_name(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.clipped_name(model.id))}")
         self.model = model.id
         self.edits = self._kind = kind
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 
-def privacy_problem(folder: Path, variable: str = "INFILL_LS_RUNTIME_DIR") -> str | None:
+def folder_permission_problem(folder: Path, variable: str = "INFILL_LS_RUNTIME_DIR") -> str | None:
     """Why `folder` is not private, and what to do; None if it is private or missing. `variable` names the folder."""
     remedy = f"set {variable} to a folder of your own"
     try:
@@ -16,10 +16,10 @@ def privacy_problem(folder: Path, variable: str = "INFILL_LS_RUNTIME_DIR") -> st
         return f"cannot use the folder {folder}: {error.strerror}; {remedy}"
     if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is not a real folder (but a link or a file); remove it"
-    return sharing_problem(folder, status, remedy)
+    return permission_problem(folder, status, remedy)
 
 
-def sharing_problem(path: Path, status: os.stat_result, remedy: str) -> str | None:
+def permission_problem(path: Path, status: os.stat_result, remedy: str) -> str | None:
     """Why other users can access a folder or file of this status; None if they cannot.
 
     `remedy` says what to do about one that belongs to somebody else.

@@ -52,7 +52,7 @@ class _Models(msgspec.Struct, frozen=True):
     data: list[ServedModel]
 
 
-def short_name(name: str) -> str:
+def clipped_name(name: str) -> str:
     """A server's name for a model, which is printable, shortened for the user."""
     return name[:_MAX_NAME_CHARACTERS]
 
@@ -60,7 +60,7 @@ def short_name(name: str) -> str:
 class RemoteRun:
     """What the work on a job at any server needs."""
 
-    def __init__(self, server: "ServerBackend", job: Job) -> None:
+    def __init__(self, server: "RemoteBackend", job: Job) -> None:
         """Raises RequestError."""
         if not isinstance(job.request, InfillRequest):
             raise RequestError(CANNOT_JUDGE)
@@ -78,7 +78,7 @@ class RemoteRun:
         return self.job.deadline is not None and self.job.deadline.is_past
 
 
-class ServerBackend(ABC):
+class RemoteBackend(ABC):
     """A model on a server (`serving.scheduler.Backend`). After a refusal it may be another one: then it looks again."""
 
     model_setting: ClassVar[str] = "server.model"
@@ -129,7 +129,7 @@ class ServerBackend(ABC):
         """The wanted one of the server's models, or its only one. Raises ModelError, AnswerError and ServerError."""
         url, requested = self.client.url, self._arguments.server_model
         listed = decode_json(await self.client.fetch("/v1/models"), _Models).data
-        names = ", ".join(short_name(model.id) for model in listed[:10]) or "none"
+        names = ", ".join(clipped_name(model.id) for model in listed[:10]) or "none"
         matches = [model for model in listed if requested is None or model.id == requested]
         if len(matches) == 1:
             return matches[0]
@@ -171,14 +171,14 @@ _KINDS = {
 
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, limit_s: float | None = None
-) -> ServerBackend:
+) -> RemoteBackend:
     """The server on the command line, with the user's token if it may be sent there. Raises ModelError.
 
     It says within `limit_s` what it serves; None: the kind's own limit.
     """
     role = address.setting_names_of(edits=arguments.edits, partner=arguments.partner)
     module, name = _KINDS[role]
-    kind: type[ServerBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
+    kind: type[RemoteBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
     try:
         server_address = address.parse_server_url(arguments.model, role)
     except address.AddressError as error:

@@ -15,7 +15,7 @@ import platformdirs
 
 from inference.models.family import ModelError
 from inference.remote.address import MODEL_SERVER, ServerSettingNames
-from inference.remote.file_privacy import sharing_problem
+from inference.remote.file_privacy import permission_problem
 
 _MAX_CHARACTERS = 4096
 
@@ -50,7 +50,7 @@ def read_token(environment: Mapping[str, str] = os.environ, role: ServerSettingN
     return text
 
 
-def create_token(role: ServerSettingNames) -> str:
+def read_or_create_token(role: ServerSettingNames) -> str:
     """The token of our own server; makes the file if there is none. Raises ModelError; OSError if it cannot write."""
     if not read_token(role=role):
         file = token_file(role)
@@ -84,7 +84,7 @@ def _read_token_file(file: Path) -> str:
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
     if not stat.S_ISREG(status.st_mode):
         raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
-    if problem := sharing_problem(file, status, "who then knows the token; replace it by your own file"):
+    if problem := permission_problem(file, status, "who then knows the token; replace it by your own file"):
         raise ModelError(problem)
     with file.open("rb") as stream:  # not all of a file that is something else
         text = stream.read(_MAX_CHARACTERS + 3).decode("latin-1").strip()  # without a line break at its end

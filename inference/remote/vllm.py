@@ -44,13 +44,13 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.engine.denoising import length
-from inference.engine.denoising.length import SearchBudget
+from inference.engine.denoising.length import DenoisingLimits
 from inference.models import catalogue, checkpoint, checkpoint_files, model_store
 from inference.models.family import ModelError
-from inference.models.infill_config import CanvasTokens, InfillConfig, NoiseKind
+from inference.models.infill_config import CanvasTokens, HoleNoise, InfillConfig
 from inference.remote import address, server_backend
 from inference.remote.http import AnswerError, ServerError, decode_json
-from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
+from inference.remote.server_backend import RemoteBackend, RemoteRun, ServedModel
 from inference.serving.scheduler import Job, JobEvent
 
 log = logging.getLogger(__name__)
@@ -190,13 +190,13 @@ class ServedDiffusionModel:
 class VllmRun(RemoteRun):
     """The work on one request, canvas after canvas. Canvases come all at once, so there are no drafts."""
 
-    def __init__(self, server: ServerBackend, model: ServedDiffusionModel, job: Job) -> None:
+    def __init__(self, server: RemoteBackend, model: ServedDiffusionModel, job: Job) -> None:
         super().__init__(server, job)
         self._client = server.client
         self._model = model
         self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
         """Seeded, because vLLM takes no seed: so the first step is repeatable."""
-        self._effort = SearchBudget.from_request(self.request, model.infill_config)
+        self._effort = DenoisingLimits.from_request(self.request, model.infill_config)
         self._plan: CanvasPlan
         self._is_first = True
         """Whether nothing of it was read yet."""
@@ -385,7 +385,7 @@ def load_tokenizer_and_settings(
     width = checkpoint_files.parse_struct(folder / "config.json", config, _Config).canvas_length or 256
     released = InfillConfig(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
     infill_config = checkpoint.read_infill_config(folder) or released
-    if infill_config.corruption == NoiseKind.MASK:
+    if infill_config.corruption == HoleNoise.MASK:
         raise ModelError(
             f"{url}: {served_model.id} knows only a mask token, and vLLM fills canvases with random tokens"
         )
@@ -430,7 +430,7 @@ def _within(infill_config: InfillConfig, served_model: ServedModel, canvas_token
     )
 
 
-class VllmBackend(ServerBackend):
+class VllmBackend(RemoteBackend):
     """A model that a vLLM serves, as the worker knows it."""
 
     expected = "a vLLM 0.32 or later with a DiffusionGemma checkpoint (see inference/remote/server.md)"
@@ -445,7 +445,7 @@ class VllmBackend(ServerBackend):
         self._model = await asyncio.to_thread(
             load_tokenizer_and_settings, *server_model, self._arguments.server_tokenizer, url
         )
-        self.model = server_backend.short_name(self._model.name)
+        self.model = server_backend.clipped_name(self._model.name)
         if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._probed_model = server_model

@@ -158,7 +158,7 @@ class ClientConnection:
                     self.send(self._service.status())
                 else:
                     self._service.shut_down()
-            case messages.ChooseAgain():
+            case messages.ChooseModelAgain():
                 self._service.choose_again()
             case _:
                 raise ClientRefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")

@@ -168,9 +168,9 @@ class EngineThread:
             with self._schedule_changed:
                 cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
                 work = cancelled or self._schedule.next_work()
-                if work and not (work.yields_to_prefill and engine.prefills_next):
+                if work and not (work.yields_to_prefill and engine.is_prefill_pending):
                     return work
-                is_idle = engine.prefills_next or not self._schedule_changed.wait(pause_s)
+                is_idle = engine.is_prefill_pending or not self._schedule_changed.wait(pause_s)
             began = time.monotonic()
             may_continue = is_idle and self._run_idle_task(engine)  # not under the lock
             if work:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from inference.remote.file_privacy import privacy_problem
+from inference.remote.file_privacy import folder_permission_problem
 from inference.serving.log_and_errors import log
 
 OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -185,5 +185,5 @@ def ensure_private_folder(folder: Path) -> None:
     """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
     if not os.path.lexists(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if problem := privacy_problem(folder):
+    if problem := folder_permission_problem(folder):
         raise OSError(problem)

@@ -188,7 +188,7 @@ def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic
     return actions
 
 
-def refine_actions(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
+def partner_refine_actions(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
     """The action that asks the partner about the selection, under this title."""
     span = (
         None if spans_touching(file_placeholders(source, marker), start, end) else hole_in_selection(source, start, end)

@@ -25,7 +25,7 @@ from inference.terminal import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, flag_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
-from lsp_server.diagnosis.models import Tell, other_programs_advice, other_programs_downloads
+from lsp_server.diagnosis.models import Tell, other_programs_downloads, reuse_downloads_advice
 from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import paths_via_links
@@ -128,7 +128,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
-        advice = f"{better}{other_programs_advice(other_programs_downloads(), status.device)}"
+        advice = f"{better}{reuse_downloads_advice(other_programs_downloads(), status.device)}"
     yield CheckResult(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
         yield CheckResult(

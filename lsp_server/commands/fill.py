@@ -20,14 +20,14 @@ from lsp_server.commands.arguments import (
     flag_settings,
     whole_number,
 )
-from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
+from lsp_server.context.retrieval import ASKED_MS, ContextGatherer, ContextQuery
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import (
     BadInputError,
     offset_at_line_col,
+    overwrite_file,
     read_named_file,
     read_standard_input,
-    replace_text,
 )
 from lsp_server.documents.uris import paths_via_links
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, unfilled_message
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         texts = answer["candidates"][0]["texts"]
         text = holes.splice(old, spans, texts)
         if args.write:
-            replace_text(name, file.real_path, old, text)
+            overwrite_file(name, file.real_path, old, text)
     except (BadInputError, NoUsableFillError, WorkerError) as error:
         if args.json and isinstance(error, NoUsableFillError | StillLoadingError):
             nothing = {**output.fills_as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
@@ -178,7 +178,7 @@ async def _fill(
             await client.load(budget.deadline if is_set else None)
             query = ContextQuery.from_snapshot(file.snapshot, spans[0].start, client.last_status, file.configuration)
             wait_ms = min(ASKED_MS, budget.deadline.remaining_ms) if is_set else ASKED_MS
-            context = await ContextSource().gather(query, int(wait_ms))
+            context = await ContextGatherer().gather(query, int(wait_ms))
             result = await fill(
                 client,
                 file.snapshot,

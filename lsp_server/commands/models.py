@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from inference.messages import ChooseAgain
+from inference.messages import ChooseModelAgain
 from inference.terminal import printable, say
 from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import model_setting, probed_catalogue, steps_to_best_model
@@ -64,7 +64,7 @@ async def _tell_workers() -> None:
         async with asyncio.timeout(_WORKER_S):
             for worker in (await survey_workers(_NAME)).running:
                 connection = await attach_to_running(worker.paths, _NAME)
-                connection.send(ChooseAgain())
+                connection.send(ChooseModelAgain())
                 connection.close()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from inference.models.family import ModelError
 from inference.remote import server_token
-from inference.remote.access import EndpointAuth
+from inference.remote.access import AccessControl
 from inference.remote.address import OWN_ENDPOINT
 from inference.terminal import PrintableLogFormatter, say
 from lsp_server.commands.arguments import (
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 def _token(*, is_needed: bool) -> str:
     """What lets clients in that are not certainly the user's. Raises ModelError."""
     try:
-        return server_token.create_token(OWN_ENDPOINT)
+        return server_token.read_or_create_token(OWN_ENDPOINT)
     except OSError as error:
         why = _UNWRITABLE.format(server_token.token_file(OWN_ENDPOINT), error.strerror)
         if is_needed:
@@ -180,7 +180,7 @@ async def _serve_stdio(start: StartConversation) -> int:
 async def _listen(
     args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
 ) -> None:
-    listener = await transports.listen_tcp(sockets, start, EndpointAuth(secret, any_user=args.any_user))
+    listener = await transports.listen_tcp(sockets, start, AccessControl(secret, any_user=args.any_user))
     _announce(args, "tcp", ListenAddress(*sockets[0].getsockname()[:2]), secret)
     await _wait_for_sigterm()
     await listener.close()
@@ -192,7 +192,7 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     settings = settings_without_folder(args)
     host_port = ListenAddress(*sockets[0].getsockname()[:2])
     is_compulsory = server_token.token_source(role=OWN_ENDPOINT) == OWN_ENDPOINT.token_variable
-    access = EndpointAuth(secret, is_compulsory=is_compulsory, any_user=args.any_user)
+    access = AccessControl(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.access_middleware(access=access, hosts=hosts, origins=args.allow_origin)

@@ -223,7 +223,7 @@ def _is_source(text: str) -> bool:
     return len(text) <= MAX_SOURCE_CHARACTERS and "\0" not in text
 
 
-class ContextSource:
+class ContextGatherer:
     """Chooses context for one query at a time, in threads, and keeps the last choice."""
 
     def __init__(self) -> None:

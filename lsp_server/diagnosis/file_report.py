@@ -11,12 +11,12 @@ from lsp_server.documents.reading import BadInputError, offset_at_line_col, read
 from lsp_server.documents.uris import paths_via_links
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Cursor
-from lsp_server.inline.request import single_line_hole
+from lsp_server.inline.request import hole_for_ghost_text
 from lsp_server.settings.configuration import NAME, Configuration
 from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_id_of_path, table_of
-from lsp_server.syntax.lines import is_word
+from lsp_server.syntax.lines import is_word_char
 
 Suggest = Callable[[Snapshot, HoleSpan], CheckResult]
 """What an automatic request for a hole shows, or why nothing."""
@@ -99,7 +99,7 @@ def no_hole_reason(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     hole = holes.hole_at_cursor(snapshot, offset, marker)
     if hole is None:
         return _no_hole_here_reason(snapshot, offset)
-    if single_line_hole(snapshot, Cursor(offset), marker) is None:
+    if hole_for_ghost_text(snapshot, Cursor(offset), marker) is None:
         return "the hole spans several lines, where editors show no ghost text: use the code action"
     return None
 
@@ -108,7 +108,7 @@ def _no_hole_here_reason(snapshot: Snapshot, offset: int) -> str:
     """Why `holes.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
-    if all(is_word(text[max(0, at) : at + 1], word_characters) for at in (offset - 1, offset)):
+    if all(is_word_char(text[max(0, at) : at + 1], word_characters) for at in (offset - 1, offset)):
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():

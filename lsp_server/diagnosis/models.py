@@ -92,7 +92,7 @@ def model_setting(download: dict[str, Any]) -> str:
     return str(download["name"] if download["program"] == "Ollama" else download["path"])
 
 
-def other_programs_advice(downloads: Iterable[dict[str, Any]], device: str) -> str:
+def reuse_downloads_advice(downloads: Iterable[dict[str, Any]], device: str) -> str:
     """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
     settings = (
         f'`model = "{model_setting(download)}"` from {download["program"]}' for download in _usable(downloads, device)
@@ -106,7 +106,7 @@ def other_programs_downloads() -> list[dict[str, Any]]:
     return [{**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads]
 
 
-def claim_first_advice() -> bool:
+def claim_one_time_advice() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
     folder = configured_folder() or platformdirs.user_cache_path(APP, appauthor=False)
     if (folder / TOLD).exists():
@@ -124,7 +124,7 @@ def steps_to_best_model(catalogue: dict[str, Any]) -> str:
     if not model["steps"]:
         return use
     costs = f" ({format_bytes(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    more_advice = other_programs_advice(catalogue["found"], catalogue["machine"]["device"])
+    more_advice = reuse_downloads_advice(catalogue["found"], catalogue["machine"]["device"])
     return f"run: {', then '.join(map(format_command, model['steps']))}{costs}; then {use}{more_advice}"
 
 

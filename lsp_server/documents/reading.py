@@ -86,7 +86,7 @@ def offset_at_line_col(lines: LineIndex, line_col: str, file: Path) -> int:
 NEW_PREFIX = ".infill-ls-new-"
 
 
-def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
+def overwrite_file(file: Path, target: Path, expected: str, text: str) -> None:
     """Writes `text` over `target`, the real path of `file`: all of it or nothing, since a new file takes its place.
     Raises BadInputError if that holds other text than `expected`, or cannot be replaced without a loss.
     """

@@ -16,10 +16,16 @@ from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
 from lsp_server.fill import postprocess
-from lsp_server.fill.postprocess import MAX_PARSED_HOLES, HoleSyntax, count_unfilled, current_texts, postprocess_all
+from lsp_server.fill.postprocess import (
+    MAX_PARSED_HOLES,
+    EnclosingSyntax,
+    count_unfilled,
+    current_texts,
+    postprocess_all,
+)
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import is_language_known, name_comment
-from lsp_server.syntax.lines import is_blank, model_line_ends
+from lsp_server.syntax.languages import has_language_hint, name_comment
+from lsp_server.syntax.lines import is_blank, replace_cr_line_ends
 from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
@@ -221,7 +227,7 @@ def _why_unknown(snapshot: Snapshot) -> str:
     no comment tells it, as in JSON, only some families of models have another way.
     """
     name, texts = file_name(snapshot.uri), (snapshot.text_before, snapshot.text, snapshot.text_after)
-    if is_language_known(snapshot.language_id, name):
+    if has_language_hint(snapshot.language_id, name):
         is_told = name_comment(snapshot.language_id, name) or not all(map(is_blank, texts))
         return "" if is_told else NOTHING_TOLD
     words = (word for text in texts for word in re.finditer(r"\w+", text))
@@ -229,10 +235,10 @@ def _why_unknown(snapshot: Snapshot) -> str:
 
 
 def _as_models_read(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
-    text = model_line_ends(segment.text, document)
+    text = replace_cr_line_ends(segment.text, document)
     if isinstance(segment, Pinned):
         return replace(segment, text=text)
-    starts_with = model_line_ends(segment.starts_with, document)
+    starts_with = replace_cr_line_ends(segment.starts_with, document)
     may_be_empty = quick and segment.kind is not HoleKind.BODY  # a block that is missing
     return replace(segment, text=text, starts_with=starts_with, may_be_empty=may_be_empty)
 
@@ -244,7 +250,7 @@ def _add_syntax(
     if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments
     view = SyntaxView.from_source(snapshot)
-    syntax = (HoleSyntax.at_offset(view, span.start) for span in spans)
+    syntax = (EnclosingSyntax.at_offset(view, span.start) for span in spans)
     return tuple(next(syntax).add_to(part) if isinstance(part, Hole) else part for part in segments)
 
 

@@ -19,7 +19,7 @@ from inference.deadline import Deadline
 from inference.ending import (
     CONTROL_TOKEN,
     TAB_WIDTH,
-    Ending,
+    FillEnding,
     first_unlikely_offset,
     has_letter,
     indent_width,
@@ -40,10 +40,10 @@ from lsp_server.syntax.lines import (
     is_blank,
     is_invisible,
     is_one_line,
-    is_word,
+    is_word_char,
     line_end,
     line_start,
-    nonblank_text_above,
+    nonblank_line_above,
     normalise_line_ends,
 )
 from lsp_server.syntax.parsing import CpuLimit, Source, edit_tree, parse
@@ -196,7 +196,7 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
 @dataclass(frozen=True)
-class HoleSyntax:
+class EnclosingSyntax:
     """What only a tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
 
     brackets: tuple[OpenBracket, ...] = ()
@@ -234,7 +234,7 @@ class HoleSurroundings:
     line_prefix: str
     line_suffix: str
     is_last: bool
-    ending: Ending
+    ending: FillEnding
     is_in_expression: bool
     brackets: tuple[OpenBracket, ...]
     literal: StringOrComment | None
@@ -261,9 +261,9 @@ def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> 
     starts_with = normalise_line_ends(span.starts_with)
     above = text[max(span.start - _MAX_SIDE_CHARACTERS, 0) : span.start]
     below = text[span.end : span.end + _MAX_SIDE_CHARACTERS]
-    syntax = HoleSyntax.at_offset(view, span.start)
+    syntax = EnclosingSyntax.at_offset(view, span.start)
     has_fences = table.ids[:1] == ("markdown",)
-    ending = Ending(
+    ending = FillEnding(
         above,
         below,
         starts_with,
@@ -303,7 +303,7 @@ _LeastBroken = Callable[..., str]
 """Takes `HoleSurroundings` and some fills; returns the fill that leaves the fewest errors."""
 
 
-def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
+def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
     """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what follows the fill,
     the parse decides.
     """
@@ -321,7 +321,7 @@ def cut_repeated_line_end(hole: HoleSurroundings, fill: str, least_broken: _Leas
     return least_broken(hole, fill, *alternatives)
 
 
-def cut_comment_before_code(hole: HoleSurroundings, fill: str) -> str:
+def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
     offset = -1 if is_blank(hole.line_suffix) else comment_at_end(fill.rstrip(), hole.table)
     return fill if offset < 0 else fill[:offset].rstrip()
@@ -427,7 +427,7 @@ class FillPostprocessor:
             return DropReason.REPEATS_BELOW
         if _is_empty(hole, fill := self._cut_at_closer(hole, fill)):
             return DropReason.CLOSES
-        if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_end(hole, fill, self._least_broken))):
+        if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_suffix(hole, fill, self._least_broken))):
             return DropReason.REPEATS_SUFFIX
         if not hole.literal and hole.ending.leaves_open(fill):
             return DropReason.LEAVES_OPEN
@@ -439,7 +439,7 @@ class FillPostprocessor:
             return DropReason.UNCHANGED
         if not hole.is_in_expression and hole.ending.repeats_line_above(fill):
             return DropReason.REPEATS_ABOVE
-        if hole.ending.tells_name(fill):
+        if hole.ending.merely_names_file(fill):
             return DropReason.TELLS_NAME
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE
@@ -469,7 +469,7 @@ class FillPostprocessor:
         """`fill` up to the point where it would end something opened before it: brackets or a string."""
         if hole.literal:
             return self._fit_literal(hole, hole.literal, fill)
-        fill = cut_comment_before_code(hole, hole.ending.without_line_start(fill))
+        fill = cut_swallowing_comment(hole, hole.ending.without_line_start(fill))
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
     def _mend_end(self, hole: HoleSurroundings, fill: str) -> str:
@@ -558,7 +558,7 @@ def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
     """
     if "\n" not in fill:
         return fill
-    outer = indentation(nonblank_text_above(text, hole.span.start) or "", 0)
+    outer = indentation(nonblank_line_above(text, hole.span.start) or "", 0)
     own_step = hole.indent.removeprefix(outer) if hole.indent.startswith(outer) else ""
     step = indent_step(text, hole.span.start, own_step or hole.table.indent)
     with_tabs = "\t" in (hole.indent or step)
@@ -589,7 +589,7 @@ def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]
     if base == widths[0] > own and opens(first):
         base = own
     elif base == widths[0] > own and (
-        _CONTINUED.search(first) or not is_word(lines[start + 1].lstrip()[:1], "#/@$\"'-")
+        _CONTINUED.search(first) or not is_word_char(lines[start + 1].lstrip()[:1], "#/@$\"'-")
     ):
         return list(lines)
     levels = [(base, own)]

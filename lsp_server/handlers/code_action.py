@@ -22,7 +22,7 @@ from lsp_server.actions import (
     distinct_actions,
     fill_actions,
     holes_of,
-    refine_actions,
+    partner_refine_actions,
     repair_actions,
 )
 from lsp_server.documents.document import Document, Snapshot
@@ -48,7 +48,7 @@ from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.lsp.protocol import RawRange, ReplyError, read_raw
 from lsp_server.next_edit.edits import nearest_edit
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refiner import NO_PARTNER, Refiner
+from lsp_server.refine.refiner import NO_PARTNER, PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.worker import OnDraft, WorkerError
 
@@ -119,7 +119,7 @@ async def perform(
         else FillRecord(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
     )
     session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
-    session.feature(Refiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
+    session.feature(PartnerRefiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
     return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_texts(snapshot, holes)))
 
@@ -247,7 +247,7 @@ def _available(
         *repair_actions(snapshot, marker, diagnostics),
         *fill_actions(snapshot, marker, start, end, automatic=automatic),
     ]
-    actions += refine_actions(snapshot, marker, start, end, partner) if partner else []
+    actions += partner_refine_actions(snapshot, marker, start, end, partner) if partner else []
     return distinct_actions([action for action in actions if _requests(params.context.only, lsp_kind(action))])
 
 

@@ -15,7 +15,7 @@ from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.editor_connection import StoppedByUser
 from lsp_server.lsp.protocol import ReplyError, read_raw
-from lsp_server.refine.refiner import NotRefinedError, Refiner
+from lsp_server.refine.refiner import NotRefinedError, PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.worker import WorkerError
 
@@ -123,7 +123,7 @@ async def _refine_suggestion(session: Session, params: types.ExecuteCommandParam
     if reason := session.disabled_reason(uri):
         return build_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
-        await session.feature(Refiner).refine_suggestion(uri, suggestion_id)
+        await session.feature(PartnerRefiner).refine_suggestion(uri, suggestion_id)
     except NotRefinedError as nothing:
         return build_answer(applied=False, reason=str(nothing))
     except WorkerError as failure:

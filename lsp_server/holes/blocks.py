@@ -9,7 +9,7 @@ from tree_sitter import Node
 from inference.ending import unpaired
 from lsp_server.holes.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
-from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
+from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_code_line_indent
 from lsp_server.syntax.view import SyntaxView
 
 _MAX_LINE_CHARACTERS = 1000
@@ -37,7 +37,7 @@ def possible_block_at(view: SyntaxView, offset: int) -> BlockStart | None:
     if owner is None:
         return None
     outer_indent = indentation(view.text, view.start(owner))
-    below = next_line_indent(view.text, offset, view.table.line_comment)
+    below = next_code_line_indent(view.text, offset, view.table.line_comment)
     if header is None:
         indent = indentation(view.text, view.start(_statement_of(view, token)))
     else:

@@ -33,7 +33,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     if touching := marker_touching(source, marker, offset):
         return touching
     word = lines.word_before(text, offset, table.word_characters)
-    if word and lines.is_word(text[offset : offset + 1], table.word_characters):
+    if word and lines.is_word_char(text[offset : offset + 1], table.word_characters):
         return None
     line_prefix = text[lines.line_start(text, offset) : offset]
     line_suffix = text[offset : lines.line_end(text, offset)]
@@ -46,7 +46,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     if lines.is_blank(line_suffix):
         return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
     if view is None:
-        if lines.is_blank(line_prefix) or lines.is_word(line_suffix[0], table.word_characters):
+        if lines.is_blank(line_prefix) or lines.is_word_char(line_suffix[0], table.word_characters):
             return None
         closes = CLOSERS.get(line_prefix[-1:]) == line_suffix[0]
         return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
@@ -85,12 +85,12 @@ def _missing_indent(indent: str, typed: str) -> str:
 
 def _block_without_tree(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
     """The block that would start on a blank line of a text without a tree."""
-    above = lines.nonblank_text_above(text, offset)
+    above = lines.nonblank_line_above(text, offset)
     if above is None:
         return None
     outer = lines.indentation(above, 0)
     indent = outer + lines.indent_step(text, offset, table.indent)
-    below = lines.next_line_indent(text, offset, table.line_comment)
+    below = lines.next_code_line_indent(text, offset, table.line_comment)
     return BlockStart(outer, indent, not lines.is_deeper(below, outer), offset, _HEADER.search(above) is not None)
 
 
@@ -98,8 +98,8 @@ def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) ->
     """The indentation of the line below, unless it is deeper than the line above: no other is possible here. If the
     line below ends a block or closes a bracket, that of what is in there, unless a deeper one is `typed`.
     """
-    below = lines.next_line_indent(text, offset, table.line_comment)
-    above = lines.nonblank_text_above(text, offset)
+    below = lines.next_code_line_indent(text, offset, table.line_comment)
+    above = lines.nonblank_line_above(text, offset)
     if below is None or above is None or lines.is_deeper(below, outer := lines.indentation(above, 0)):
         return ""
     if lines.is_deeper(typed, below) or not _BLOCK_END.match(text, lines.line_end(text, offset)):
@@ -140,7 +140,7 @@ def _hole_before_code(view: SyntaxView, offset: int, line_prefix: str, word: str
         return HoleSpan(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
     if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset, offset):
         return _empty_block_hole(view, offset)
-    if lines.is_blank(line_prefix) or lines.is_word(view.text[offset : offset + 1], view.table.word_characters):
+    if lines.is_blank(line_prefix) or lines.is_word_char(view.text[offset : offset + 1], view.table.word_characters):
         return None
     return _insertion(offset, HoleKind.EXPRESSION)
 

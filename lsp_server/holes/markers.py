@@ -75,7 +75,7 @@ def _is_whole_body(source: Source, start: int, end: int) -> bool:
     text = source.text
     comment = table_of(source.language_id).line_comment
     indent = lines.indentation(text, start)
-    below = lines.next_line_indent(text, end, comment)
+    below = lines.next_code_line_indent(text, end, comment)
     above = _indent_above(text, start, comment)
     return above is not None and lines.is_deeper(indent, above) and (below is None or lines.is_deeper(indent, below))
 

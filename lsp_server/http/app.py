@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
-from inference.remote.access import ACCESS_HINT, EndpointAuth
+from inference.remote.access import ACCESS_HINT, AccessControl
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http import schemas
@@ -69,7 +69,9 @@ class AccessGuard:
     name, unless it knows the token; no address can be made to lead elsewhere.
     """
 
-    def __init__(self, app: ASGIApp, *, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, access: AccessControl, hosts: Collection[str], origins: Collection[str]
+    ) -> None:
         self._app = app
         self._access = access
         self._hosts = hosts
@@ -93,7 +95,7 @@ class AccessGuard:
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins:
             return HTTPException(403, "web pages may not use this server; start it with --allow-origin to let one")
-        has_token = self._access.is_in_header(headers.get("authorization", ""))
+        has_token = self._access.header_has_token(headers.get("authorization", ""))
         if not has_token and self._access.needs_token(is_user=is_user):
             return HTTPException(
                 401, f"the token is missing or wrong; send the header Authorization: Bearer TOKEN; {ACCESS_HINT}"
@@ -196,7 +198,7 @@ class CompletionEndpoints:
 
     async def _answer(self, params: schemas.CompletionRequest, client: str) -> Response:
         try:
-            fim_input = schemas.fim_input_of(params, self._settings)
+            fim_input = schemas.screened_fim_input(params, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         model = await self._model(self._settings.deadline_ms.invoked)
@@ -365,7 +367,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
     """
 
     _arrival: asyncio.TimerHandle | None = None
-    access: EndpointAuth
+    access: AccessControl
     strangers = 0
     """The connections that are not the user's own."""
 
@@ -457,7 +459,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.close()
 
 
-async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAuth) -> None:
+async def serve(app: Starlette, sockets: list[socket.socket], access: AccessControl) -> None:
     """Serves until SIGTERM or Ctrl-C. The requests that still run then are cancelled."""
     _Protocol.access = access
     config = uvicorn.Config(
@@ -478,7 +480,7 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: EndpointAu
     await uvicorn.Server(config).serve(sockets=sockets)
 
 
-def access_middleware(*, access: EndpointAuth, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+def access_middleware(*, access: AccessControl, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
     """What every request passes first: `AccessGuard`, and the headers by which a browser lets a page read answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
     return [*([cors] if origins else []), Middleware(AccessGuard, access=access, hosts=hosts, origins=origins)]

@@ -291,7 +291,7 @@ def _partition(text: str, token: str, *, last: bool = False) -> tuple[str, str, 
     return (head[:-1] if name != token and head.endswith((" ", _SPACE)) else head), separator, tail
 
 
-def fim_input_of(request: CompletionRequest, settings: Settings) -> FimInput:
+def screened_fim_input(request: CompletionRequest, settings: Settings) -> FimInput:
     """The request's input without secret files. Raises ValueError if its own is one or its prompt's form is unknown."""
     fim_input = request.fim_input()
     if CONTROL_TOKEN.match(fim_input.prefix):

@@ -18,7 +18,7 @@ from lsp_server.documents.document import Document
 from lsp_server.features import Feature
 from lsp_server.fill.pipeline import FillBudget, request_for
 from lsp_server.inline.anchor import Cursor
-from lsp_server.inline.request import single_line_hole
+from lsp_server.inline.request import hole_for_ghost_text
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import line_start
 from lsp_server.worker import WorkerError
@@ -65,7 +65,7 @@ class ReadAheadPrefill(Feature):
 
     async def _prefill(self, document: Document, offset: int, settings: Settings) -> None:
         snapshot = await self._session.parsed_snapshot(document)
-        hole = single_line_hole(snapshot, Cursor(offset), settings.marker) if snapshot else None
+        hole = hole_for_ghost_text(snapshot, Cursor(offset), settings.marker) if snapshot else None
         if snapshot is None or hole is None:
             return
         client = self._session.worker.client

@@ -47,7 +47,7 @@ class InlineRequest:
             self.result.set_result(self.make_reply(suggestions))
 
 
-def single_line_hole(snapshot: Snapshot, cursor: Cursor, marker: str) -> holes.HoleSpan | None:
+def hole_for_ghost_text(snapshot: Snapshot, cursor: Cursor, marker: str) -> holes.HoleSpan | None:
     """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
 
     With an item selected in the editor's list, the fill extends that item and replaces the same range.

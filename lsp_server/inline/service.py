@@ -23,7 +23,7 @@ from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.read_ahead import may_read_ahead
-from lsp_server.inline.request import InlineRequest, single_line_hole
+from lsp_server.inline.request import InlineRequest, hole_for_ghost_text
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.worker import WorkerError
 from lsp_server.worker.client import LATE_S
@@ -259,7 +259,7 @@ class InlineService(Feature):
 
     def _compute(self, state: _DocumentState, request: InlineRequest, snapshot: Snapshot | None) -> None:
         """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
-        hole = single_line_hole(snapshot, request.cursor, request.marker) if snapshot else None
+        hole = hole_for_ghost_text(snapshot, request.cursor, request.marker) if snapshot else None
         if snapshot is None or hole is None:
             request.answer()
             return
@@ -293,7 +293,7 @@ class InlineService(Feature):
         request.cursor = Cursor(anchor.start + len(accepted.text))
         request.budget = request.budget.from_now()
         remaining_hole = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
-        hole = single_line_hole(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
+        hole = hole_for_ghost_text(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
         if hole is not None:
             self._start(state, FillComputation(snapshot, hole, request, is_prefetch=True), 0.0)
 

@@ -68,7 +68,7 @@ class Phase(Enum):
     SHUT_DOWN = auto()
 
 
-def client_error(error: BaseException, method: str) -> ReplyError:
+def error_for_client(error: BaseException, method: str) -> ReplyError:
     """What the client learns of an error: nothing of its text, unless that is made for it."""
     if isinstance(error, ReplyError):
         return error
@@ -260,7 +260,7 @@ class InfillProtocol(LanguageServerProtocol):
             return
         del self._running[key]
         if not task.done() or task.cancelled():
-            self._reply_error(key, client_error(asyncio.CancelledError(), method))
+            self._reply_error(key, error_for_client(asyncio.CancelledError(), method))
         elif error := task.exception():
             self._fail(key, method, error)
         else:
@@ -274,7 +274,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _fail(self, key: Id, method: str, error: BaseException) -> None:
         _log(method, error)
-        self._reply_error(key, client_error(error, method))
+        self._reply_error(key, error_for_client(error, method))
 
     def _reply_error(self, key: Id | None, error: ReplyError) -> None:
         details = {"code": error.code, "message": str(error)}
@@ -377,7 +377,7 @@ def _log_failure(method: str, task: asyncio.Future[Any]) -> None:
 
 
 def _log(method: str, error: BaseException) -> None:
-    if client_error(error, method).code == ErrorCodes.InternalError:
+    if error_for_client(error, method).code == ErrorCodes.InternalError:
         log.error("%s failed: %s", method, traceback_of(error))
     else:
         log.info("%s: %s", method, error)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedIOBase, RawIOBase
 
-from inference.remote.access import EndpointAuth
+from inference.remote.access import AccessControl
 from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in_initialize
 
 log = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ class Connection:
 class Listener:
     """The connected clients, any number of them: one that leaves does not affect the others."""
 
-    def __init__(self, start: StartConversation, access: EndpointAuth) -> None:
+    def __init__(self, start: StartConversation, access: AccessControl) -> None:
         self.stops: list[Callable[[], object]] = []
         """Each closes a door to new clients."""
         self._start = start
@@ -326,7 +326,7 @@ class Listener:
         return None
 
 
-async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: EndpointAuth) -> Listener:
+async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: AccessControl) -> Listener:
     """Accepts clients over TCP."""
     listener = Listener(start, access)
 

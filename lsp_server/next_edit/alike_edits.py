@@ -2,7 +2,7 @@
 
 - `repeated_edits`: the tokens that the user replaced in a line stand elsewhere between the same tokens. Two equal edits
   show which of those matter: the ones that both share. After a single edit, all close to it do.
-- `missing_neighbours`: the user added lines below one about another name. The same belong beside that name elsewhere.
+- `missing_line_edits`: the user added lines below one about another name. The same belong beside that name elsewhere.
 - `alike_line_edits`: lines are like changed ones. A three-way merge by tokens changes them in the same way: what the
   user replaced must be there, and what they kept may differ. The score is the likeness.
 """
@@ -16,13 +16,13 @@ from itertools import accumulate, combinations, islice
 
 from inference.messages import MAX_PROPOSED_CHARACTERS, Hunk
 from inference.models.edit_prompts import LINE
-from inference.models.family import common_ends
+from inference.models.family import common_end_lengths
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.next_edit.renames import renamed_words
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.next_edit.text_diff import DiffRange, TextDiff
-from lsp_server.syntax.lines import eol_at, indentation, is_word, line_end, line_start
+from lsp_server.syntax.lines import eol_at, indentation, is_word_char, line_end, line_start
 
 _STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 _TOKEN = re.compile(rf"{_STRING}|\w+|[^\w\s]")
@@ -133,7 +133,7 @@ def _edit_site(diff: SourceDiff, line: DiffRange) -> TokenReplacement | None:
     old_matches = list(_TOKEN.finditer(text_diff.old, line.old_start, line.old_end))
     new_matches = list(_TOKEN.finditer(text_diff.new, line.start, line.end))
     old, new = [match[0] for match in old_matches], [match[0] for match in new_matches]
-    first, num_same = common_ends(old, new)
+    first, num_same = common_end_lengths(old, new)
     old_stop, stop = len(old) - num_same, len(new) - num_same
     removed = old[first:old_stop]
     if not old or (not removed and stop == first):
@@ -328,7 +328,7 @@ class _Item:
         return self.line.strip().rstrip(",;")
 
 
-def missing_neighbours(diff: SourceDiff) -> Iterator[NextEdit]:
+def missing_line_edits(diff: SourceDiff) -> Iterator[NextEdit]:
     """Finds the lines beside which something is missing that was added beside their name elsewhere."""
     text_diff = diff.text_diff
     for hunk in text_diff.changed_words:
@@ -448,7 +448,7 @@ class LinesChange:
         )
         codes = SequenceMatcher(str.isspace, tokens, new_tokens, autojunk=False).get_opcodes()
         self._replaced = [(i, j, "".join(new_tokens[k:m])) for tag, i, j, k, m in codes if tag != "equal"]
-        self._words = {token for token in tokens if is_word(token[0])}
+        self._words = {token for token in tokens if is_word_char(token[0])}
         self._matcher = SequenceMatcher(str.isspace, (), tokens, autojunk=False)
 
     def apply_to(self, lines: str) -> tuple[str, float] | None:

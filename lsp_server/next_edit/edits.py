@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from lsp_server.documents.change import TextChange, minimal_change
-from lsp_server.syntax.lines import is_word
+from lsp_server.syntax.lines import is_word_char
 
 MAX_OFFERS = 200
 """Edits after one change; a user facing more will find another way."""
@@ -38,12 +38,16 @@ class NextEdit:
 def trimmed_edit(start: int, old: str, new: str, why: str = "") -> NextEdit:
     """Returns the edit that replaces `old` at `start`, without the whole words that both texts share at their ends."""
     prefix = minimal_change(old, new).start
-    while prefix and is_word(old[prefix - 1]) and any(is_word(text[prefix : prefix + 1]) for text in (old, new)):
+    while (
+        prefix and is_word_char(old[prefix - 1]) and any(is_word_char(text[prefix : prefix + 1]) for text in (old, new))
+    ):
         prefix -= 1
     max_suffix = min(len(old), len(new)) - prefix
     suffix = next((n for n in range(max_suffix) if old[-1 - n] != new[-1 - n]), max_suffix)
     while (
-        suffix and is_word(old[-suffix]) and any(is_word(text[prefix : len(text) - suffix][-1:]) for text in (old, new))
+        suffix
+        and is_word_char(old[-suffix])
+        and any(is_word_char(text[prefix : len(text) - suffix][-1:]) for text in (old, new))
     ):
         suffix -= 1
     return NextEdit(start + prefix, start + len(old) - suffix, new[prefix : len(new) - suffix], why)

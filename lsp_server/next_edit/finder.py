@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from lsp_server.fill.postprocess import count_errors
-from lsp_server.next_edit.alike_edits import missing_neighbours, repeated_edits
+from lsp_server.next_edit.alike_edits import missing_line_edits, repeated_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
-from lsp_server.next_edit.judge import EditJudge
+from lsp_server.next_edit.judge import EditValidator
 from lsp_server.next_edit.names import NameIndex
 from lsp_server.next_edit.renames import complete_half_typed_renames, complete_renames
 from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.parsing import Source
 
-_FINDERS = (complete_renames, signature_edits, missing_neighbours, repeated_edits)
+_FINDERS = (complete_renames, signature_edits, missing_line_edits, repeated_edits)
 
 
 def next_edits(
@@ -32,7 +32,7 @@ def next_edits(
     if names is None or source.tree is None:
         return []
     texts = list(old_texts)
-    judge = EditJudge(source, texts)
+    judge = EditValidator(source, texts)
     for text in texts:
         diff = None if stop() else SourceDiff.parse(source, names, text)
         if diff is None or judge.num_errors > count_errors(diff.old_names.view.root):

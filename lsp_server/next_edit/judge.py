@@ -8,7 +8,7 @@ from lsp_server.fill.postprocess import adds_invisible, count_errors, count_erro
 from lsp_server.holes import HoleSpan
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.text_diff import TextDiff
-from lsp_server.syntax.lines import is_word, line_end, line_start
+from lsp_server.syntax.lines import is_word_char, line_end, line_start
 from lsp_server.syntax.parsing import Source
 
 _MAX_TRIALS = 16
@@ -17,7 +17,7 @@ NEAR_LINES = 12
 """How far apart edits may be to concern the same code: nobody wants to see half a file marked."""
 
 
-class EditJudge:
+class EditValidator:
     """Judges edits of a source. `old_texts` are its texts before the user's last edits, newest first."""
 
     def __init__(self, source: Source, old_texts: Sequence[str] = ()) -> None:
@@ -64,12 +64,12 @@ class EditJudge:
         start = line_start(text, edit.start)
         end = line_end(text, edit.end)
         lines = text[start : edit.start] + edit.text + text[edit.end : end]
-        added = set(code_lines(lines)) - self._lines
+        added = set(lines_with_words(lines)) - self._lines
         for diff in self._diffs:
             if any(start <= hunk.start <= end and diff.old_lines(hunk) == lines for hunk in diff.changed_words):
                 return True
             near = (hunk for hunk in diff.changed_words if self._is_near(edit, hunk.start, hunk.end))
-            removed = {line for hunk in near for line in code_lines(diff.old_lines(hunk))}
+            removed = {line for hunk in near for line in lines_with_words(diff.old_lines(hunk))}
             if 2 * len(added & removed) > len(added):
                 return True
         user_replaced = _replaced_words(self._diffs[0]) if self._diffs else set()
@@ -78,7 +78,7 @@ class EditJudge:
 
     @cached_property
     def _lines(self) -> set[str]:
-        return set(code_lines(self._source.text))
+        return set(lines_with_words(self._source.text))
 
     def _is_near(self, edit: NextEdit, start: int, end: int) -> bool:
         """Whether [start, end) is in the edit's lines, or not far from them."""
@@ -86,9 +86,9 @@ class EditJudge:
         return max(text.count("\n", edit.end, start), text.count("\n", end, edit.start)) <= NEAR_LINES
 
 
-def code_lines(text: str) -> list[str]:
+def lines_with_words(text: str) -> list[str]:
     """Returns the lines that have a word in them, without their indentation."""
-    return [line.strip() for line in text.splitlines() if any(map(is_word, line))]
+    return [line.strip() for line in text.splitlines() if any(map(is_word_char, line))]
 
 
 def _balance(text: str) -> list[int]:

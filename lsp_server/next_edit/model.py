@@ -13,8 +13,8 @@ from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.next_edit.alike_edits import alike_line_edits
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
-from lsp_server.next_edit.judge import EditJudge
-from lsp_server.next_edit.rewrite_filter import WHY, filtered_edits
+from lsp_server.next_edit.judge import EditValidator
+from lsp_server.next_edit.rewrite_filter import WHY, edits_from_rewrite
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.parsing import replace_lone_surrogates
 from lsp_server.worker import WorkerClient, WorkerError
@@ -84,9 +84,9 @@ async def request_edits(
         return ()
     scored = (await client.request(request)).edits
     if rewrites:
-        return await asyncio.to_thread(filtered_edits, situation, scored[0]) if scored else ()
+        return await asyncio.to_thread(edits_from_rewrite, situation, scored[0]) if scored else ()
     edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]
-    return await asyncio.to_thread(EditJudge(situation.snapshot, situation.old_texts).edits_to_offer, edits)
+    return await asyncio.to_thread(EditValidator(situation.snapshot, situation.old_texts).edits_to_offer, edits)
 
 
 def _request(

@@ -18,7 +18,7 @@ from inference.messages import ScoredEdit
 from inference.models.edit_prompts import LINE
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
-from lsp_server.next_edit.judge import NEAR_LINES, EditJudge, code_lines
+from lsp_server.next_edit.judge import NEAR_LINES, EditValidator, lines_with_words
 from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line_start
@@ -37,7 +37,7 @@ _STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "
 _ASYNC = frozenset({"async", "await"})
 
 
-def filtered_edits(situation: NextEditInput, rewrite: ScoredEdit) -> list[NextEdit]:
+def edits_from_rewrite(situation: NextEditInput, rewrite: ScoredEdit) -> list[NextEdit]:
     """Returns the edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
     source: Source = situation.snapshot
     cursor = situation.cursor
@@ -77,7 +77,7 @@ def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple
 
 def _is_common_line(line: str) -> bool:
     """Whether a line is so common, such as a closing bracket, that finding it again says little."""
-    return not code_lines(line)
+    return not lines_with_words(line)
 
 
 def _are_alike(line: str, new_line: str) -> bool:
@@ -122,15 +122,15 @@ class _RewriteFilter:
         return self.situation.snapshot
 
     @cached_property
-    def judge(self) -> EditJudge:
-        return EditJudge(self.source, self.situation.old_texts)
+    def judge(self) -> EditValidator:
+        return EditValidator(self.source, self.situation.old_texts)
 
     def need_each_other(self, edit: NextEdit, later: NextEdit) -> bool:
         """Whether two edits, in order, are good only together: they move a line, share a name or are one construct."""
         text = self.source.text
         removed, later_removed = (text[unit.start : unit.end] for unit in (edit, later))
         parts = (removed, later_removed, edit.text, later.text)
-        lines = [set(code_lines(part)) for part in parts]
+        lines = [set(lines_with_words(part)) for part in parts]
         if lines[0] & lines[3] or lines[1] & lines[2]:  # a line moves
             return True
         if text.count("\n", edit.end, later.start) > NEAR_LINES:
@@ -183,7 +183,7 @@ class _RewriteFilter:
     def _is_repetition(self, edit: NextEdit) -> bool:
         """Whether lines are inserted once more beside the same lines."""
         text, added = self.source.text, edit.text.strip()
-        if edit.start != edit.end or "\n" not in edit.text or not code_lines(added):
+        if edit.start != edit.end or "\n" not in edit.text or not lines_with_words(added):
             return False
         return text[: edit.start].rstrip().endswith(added) or text[edit.end :].lstrip().startswith(added)
 

@@ -19,7 +19,7 @@ from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
 from lsp_server.next_edit.edit_history import EditHistory
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.lines import is_word
+from lsp_server.syntax.lines import is_word_char
 
 if TYPE_CHECKING:
     from lsp_server.session import Session
@@ -275,4 +275,4 @@ def _is_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
     """Whether the end of a name was just deleted before the cursor: its replacement is yet to come."""
     if last is None or last.added or last.start != cursor:
         return False
-    return is_word(text[cursor - 1 : cursor]) and not is_word(text[cursor : cursor + 1])
+    return is_word_char(text[cursor - 1 : cursor]) and not is_word_char(text[cursor : cursor + 1])

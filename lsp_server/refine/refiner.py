@@ -26,7 +26,7 @@ class NotRefinedError(Exception):
     """The partner has nothing better. str() says why."""
 
 
-class Refiner(Feature):
+class PartnerRefiner(Feature):
     """Improves suggestions, and tells when the edit of an action is in the text."""
 
     def __init__(self, session: "Session") -> None:

@@ -12,8 +12,8 @@ from pygls.lsp.server import LanguageServer
 
 from inference.install_hints import mlx_advice
 from inference.messages import Snippet, Status
-from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
-from lsp_server.diagnosis.models import claim_first_advice, other_programs_advice, other_programs_downloads
+from lsp_server.context.retrieval import ASKED_MS, ContextGatherer, ContextQuery
+from lsp_server.diagnosis.models import claim_one_time_advice, other_programs_downloads, reuse_downloads_advice
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import file_name, paths_via_links, possible_paths, unresolved_path
@@ -55,7 +55,7 @@ class Session:
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
         self.features = FeatureRegistry()
-        self._context = ContextSource()
+        self._context = ContextGatherer()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._file_system = BlockingIo()
         self._links: dict[str, tuple[str, ...]] = {}
@@ -177,13 +177,13 @@ class Session:
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.client.better_model and not self.client_capabilities.is_own_plugin and claim_first_advice():
+        if self.worker.client.better_model and not self.client_capabilities.is_own_plugin and claim_one_time_advice():
             self.run_in_background(self._advise_on_models())
 
     async def _advise_on_models(self) -> None:
         downloads = await asyncio.to_thread(other_programs_downloads)
         device = self.worker.report()["device"] or ""
-        advice = [self.worker.no_model_message + other_programs_advice(downloads, device), mlx_advice()]
+        advice = [self.worker.no_model_message + reuse_downloads_advice(downloads, device), mlx_advice()]
         self.editor.show_once("; ".join(filter(None, advice)), types.MessageType.Info)
 
     def _tell_failure(self, state: ClientState, detail: str) -> None:

@@ -89,12 +89,14 @@ def secret_rule(path: str) -> str | None:
     not. Cached, because every keystroke asks.
     """
     spellings = dict.fromkeys((path, _CAMEL.sub("-", path)))
-    originals = (original for spelling in spellings for original in originals_of(f"/{spelling.lower().strip('/')}"))
+    originals = (
+        original for spelling in spellings for original in possible_originals(f"/{spelling.lower().strip('/')}")
+    )
     return next((rule for original in originals if (rule := _rule_of(original))), None)
 
 
 @lru_cache(maxsize=1024)
-def originals_of(path: str) -> tuple[str, ...]:
+def possible_originals(path: str) -> tuple[str, ...]:
     """`path`, its other spellings, and if its name marks it as a copy, its possible originals."""
     return tuple(dict.fromkeys(original for spelling in _spellings_of(path) for original in _originals_of(spelling)))
 
@@ -181,7 +183,7 @@ def secret_reason(path: str, settings: Settings) -> str | None:
     if rule is not None and not matches_globs(path, settings.allowed_secret_globs):
         return f"the built-in rule for {rule}"
     globs = settings.secret_globs
-    is_named = bool(globs) and any(matches_globs(name, globs) for name in originals_of(path))
+    is_named = bool(globs) and any(matches_globs(name, globs) for name in possible_originals(path))
     return "secretGlobs" if is_named else None
 
 

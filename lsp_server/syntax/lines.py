@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 
-from inference.ending import is_word as is_word
+from inference.ending import is_word_char as is_word_char
 
 LINE_END = re.compile(r"\r\n|[\r\n]")
 _INDENT = re.compile(r"[ \t]*")
@@ -58,7 +58,7 @@ def normalise_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def model_line_ends(text: str, document: str) -> str:
+def replace_cr_line_ends(text: str, document: str) -> str:
     """A part of a `document` as models and grammars read it, as long as before: `\\n` where its lines end with a
     carriage return alone. Models answer with these, and where an answer ends is judged by lines that end with `\\n`.
     """
@@ -85,7 +85,7 @@ def is_deeper(indent: str | None, outer: str) -> bool:
     return indent is not None and len(indent.expandtabs(8)) > len(outer.expandtabs(8))
 
 
-def next_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
+def next_code_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
     """The indentation of the next line below `offset` that is neither blank nor a comment; None: there is none."""
     match = _line_with_code(line_comment).search(text, offset)
     return match.group(1) if match else None
@@ -97,7 +97,7 @@ def _line_with_code(line_comment: str) -> re.Pattern[str]:
     return re.compile(rf"[\r\n]([ \t]*)(?=\S){not_comment}")
 
 
-def nonblank_text_above(text: str, offset: int) -> str | None:
+def nonblank_line_above(text: str, offset: int) -> str | None:
     """The nearest line above the one at `offset` that is not blank, without trailing white space; None: no line."""
     end = end_of_text_before(text, line_start(text, offset))
     return text[line_start(text, end) : end] if end else None
@@ -135,7 +135,7 @@ def _step_near(text: str, offset: int) -> str:
 def word_before(text: str, offset: int, extra: str = "") -> str:
     """The part of a word that ends at `offset`; empty if there is none."""
     start = offset
-    while start > 0 and is_word(text[start - 1], extra):
+    while start > 0 and is_word_char(text[start - 1], extra):
         start -= 1
     return text[start:offset]
 

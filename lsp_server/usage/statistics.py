@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 
-from inference.remote.file_privacy import privacy_problem
+from inference.remote.file_privacy import folder_permission_problem
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.settings.blocking_io import in_thread
 from lsp_server.worker.paths import APP, configured_folder
@@ -130,7 +130,7 @@ def _connect(file: Path) -> "closing[sqlite3.Connection]":
 def _create_private_file(file: Path) -> None:
     """Creates the private folder and file if missing; refuses anything else in their place. Raises OSError."""
     file.parent.parent.mkdir(parents=True, exist_ok=True)
-    if trouble := privacy_problem(file.parent, STATE_VARIABLE):
+    if trouble := folder_permission_problem(file.parent, STATE_VARIABLE):
         raise OSError(trouble)
     file.parent.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -19,7 +19,7 @@ import msgspec
 from inference.deadline import Deadline
 from inference.messages import (
     Cancel,
-    ChooseAgain,
+    ChooseModelAgain,
     Done,
     Draft,
     ErrorCode,
@@ -244,7 +244,7 @@ class WorkerClient:
         """
         connection = await self._connected()
         previous = connection.status.choices
-        connection.send(ChooseAgain())
+        connection.send(ChooseModelAgain())
         while connection.failure is None and (connection.status.choices == previous or connection.status.retired):
             await self._next_status()
         await self.load()

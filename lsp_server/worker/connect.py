@@ -34,7 +34,7 @@ from inference.messages import (
     decode_worker_message,
     encode_frame,
 )
-from inference.remote.file_privacy import privacy_problem
+from inference.remote.file_privacy import folder_permission_problem
 from lsp_server.settings.worker_options import canonical_model, options_problem
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, find_worker_pid, is_suspended
@@ -104,7 +104,7 @@ async def attach_to_running(paths: WorkerPaths, name: str, limit_s: float = HAND
     is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
     refuses or the folder is unsafe.
     """
-    if problem := privacy_problem(paths.folder):
+    if problem := folder_permission_problem(paths.folder):
         raise WorkerError(ErrorCode.INTERNAL, problem)
     try:
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
@@ -273,7 +273,7 @@ def ensure_private_folders(paths: WorkerPaths) -> None:
     except OSError as error:
         message = f"cannot make the folder {paths.folder}: {error.strerror}"
         raise WorkerError(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
-    if problem := privacy_problem(paths.folder):
+    if problem := folder_permission_problem(paths.folder):
         raise WorkerError(ErrorCode.INTERNAL, problem)
     with suppress(OSError):  # a worker also runs without a log
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

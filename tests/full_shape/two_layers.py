@@ -13,7 +13,7 @@ import torch
 
 from inference.models import registry
 from inference.models.diffusion_gemma import weights
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.full_shape import made_up
 
@@ -39,7 +39,7 @@ def _logits(folder: Path, dtype: str) -> torch.Tensor:
         registry.open_checkpoint(str(folder)), torch.device("cpu"), dtype, lambda _fraction, _what: None
     )
     network = DiffusionGemmaNetwork(model)
-    prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), list(PREFIX))
+    prefix = EncodedPrefix(network, new_prefix_cache(network, 1 << 30), list(PREFIX))
     for _ in prefix.prefill():
         pass
     return network.logits(network.decode(torch.tensor([list(CANVAS)]), None, prefix.view())[0])

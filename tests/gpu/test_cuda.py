@@ -15,7 +15,7 @@ from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma.cuda_graphs import CudaGraphCapturer, CudaGraphNetwork
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.infill_config import SamplerSettings
@@ -91,7 +91,7 @@ def test_recorded_shapes_share_their_memory() -> None:
     model = random_model().to("cuda", torch.bfloat16)
     model.set_experts_implementation("grouped_mm")
     network = CudaGraphNetwork(model, CudaGraphCapturer())
-    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
+    prefix = EncodedPrefix(network, new_prefix_cache(network, 0), [])
     network.encode(torch.arange(40, device="cuda")[None], prefix)
     prefix.commit(list(range(40)))
 

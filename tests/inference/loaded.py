@@ -15,7 +15,7 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.engine import Engine
 from inference.messages import Hole, InfillRequest, Pinned
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
@@ -51,7 +51,7 @@ def planned(engine: Engine, *segments: Pinned | Hole, short: bool = False, **opt
 
 def causal_logits(network: DiffusionGemmaNetwork, ids: Sequence[int]) -> torch.Tensor:
     """(n, V) logits of the token after each of `ids`, from one fresh pass over everything."""
-    fresh = EncodedPrefix(network, encoded_cache(network, 0), [])
+    fresh = EncodedPrefix(network, new_prefix_cache(network, 0), [])
     return network.logits(network.encode(torch.tensor([list(ids)], device=network.device), fresh)[0])
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.ending import Ending, first_unlikely_offset, merge_typed_piece
+from inference.ending import FillEnding, first_unlikely_offset, merge_typed_piece
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -13,7 +13,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 @pytest.mark.parametrize("case", cases(FIXTURES / "endings.txt", "+", "="))
 def test_a_text_is_cut_where_it_ends(case: Case) -> None:
-    ending, text, kept = Ending(*case.text.split("‸")), case.expected["+"], case.expected["="]
+    ending, text, kept = FillEnding(*case.text.split("‸")), case.expected["+"], case.expected["="]
     assert ending.cut(text) == kept
     for end in range(len(text) + 1):
         assert ending.cut_unfinished(text[:end]).startswith(kept[:end].rstrip()), "the decoder stops no earlier"
@@ -46,15 +46,15 @@ FINISHED = (
 
 @pytest.mark.parametrize("line", UNFINISHED)
 def test_code_that_cannot_end_needs_text(line: str) -> None:
-    assert Ending(f"x = 1\n{line}", "\ny = 2\n").needs_text
-    assert Ending("x = 1\n", "\n", line).needs_text
-    assert Ending(line, " b\n").needs_text is False
-    assert Ending(f"{line}a", "\n").needs_text is False
+    assert FillEnding(f"x = 1\n{line}", "\ny = 2\n").needs_text
+    assert FillEnding("x = 1\n", "\n", line).needs_text
+    assert FillEnding(line, " b\n").needs_text is False
+    assert FillEnding(f"{line}a", "\n").needs_text is False
 
 
 @pytest.mark.parametrize("line", FINISHED)
 def test_code_that_can_end_may_lack_nothing(line: str) -> None:
-    assert not Ending(f"x = 1\n{line}", "\ny = 2\n").needs_text
+    assert not FillEnding(f"x = 1\n{line}", "\ny = 2\n").needs_text
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_code_that_can_end_may_lack_nothing(line: str) -> None:
     ],
 )
 def test_text_behind_the_hole_may_go_on(before: str, after: str, needs_text: bool) -> None:
-    assert Ending(before, after).needs_text is needs_text
+    assert FillEnding(before, after).needs_text is needs_text
 
 
 def test_a_line_that_begins_outside_ends_the_block() -> None:
-    inside = Ending("def f(r):\n    ", "\n")
+    inside = FillEnding("def f(r):\n    ", "\n")
     kept = "return 3 * r"
     for end in ("\n\nprint", "\n\n# Test f.\nprint", "\n\n@"):
         assert inside.cut_unfinished(kept + end) == kept
@@ -129,19 +129,19 @@ def test_a_line_that_begins_outside_ends_the_block() -> None:
     ],
 )
 def test_a_hole_in_a_comment_or_docstring_looks_like_it(before: str, is_in_prose: bool) -> None:
-    assert Ending(before, "\n").is_in_prose == is_in_prose
+    assert FillEnding(before, "\n").is_in_prose == is_in_prose
 
 
 @pytest.mark.parametrize("quotes", ['"', "`", "*/", '"#', "]]"])
 def test_a_hole_that_the_caller_puts_in_quotes_is_prose(quotes: str) -> None:
-    assert Ending("", "\n", quotes=quotes).is_in_prose
+    assert FillEnding("", "\n", quotes=quotes).is_in_prose
 
 
 def test_text_around_may_change_while_the_rest_is_known() -> None:
     """An earlier fill of the line opens a bracket, so this one may close it, but not what the tree says is closed."""
-    assert Ending("f(a, (", ")\n").cut("b), c)") == "b), c"
-    assert Ending("f(", ")\n", closable="").cut("b), c") == "b"
-    assert Ending("f(", "\n", closable=")").cut("b), c)") == "b), c"
+    assert FillEnding("f(a, (", ")\n").cut("b), c)") == "b), c"
+    assert FillEnding("f(", ")\n", closable="").cut("b), c") == "b"
+    assert FillEnding("f(", "\n", closable=")").cut("b), c)") == "b), c"
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_text_around_may_change_while_the_rest_is_known() -> None:
     ],
 )
 def test_brackets_in_the_string_it_is_in_end_no_text(quotes: str | None, text: str, kept: str) -> None:
-    assert Ending("s = f'{x} {", "} b'\n", quotes=quotes).cut_at_closer(text) == kept
+    assert FillEnding("s = f'{x} {", "} b'\n", quotes=quotes).cut_at_closer(text) == kept
 
 
 @pytest.mark.parametrize("current", ["", "a = 1\nb = 2"])
 def test_a_rewritten_text_may_leave_its_block_as_before(current: str) -> None:
-    kept = Ending("def f():\n    return ", "\n", current=current).cut("1\ny = 2")
+    kept = FillEnding("def f():\n    return ", "\n", current=current).cut("1\ny = 2")
     assert kept == ("1\ny = 2" if current else "1")
 
 
@@ -178,14 +178,14 @@ LONG = [
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_any_text_and_file_is_read_in_time(text: str) -> None:
     """Where it was quadratic, this took minutes."""
-    for ending in (Ending("f() {\n  ", "\n}\n"), Ending(text, text)):
+    for ending in (FillEnding("f() {\n  ", "\n}\n"), FillEnding(text, text)):
         assert len(ending.cut(text)) <= len(text)
         assert len(ending.cut_unfinished(text)) <= len(text)
 
 
 def test_an_unclosed_docstring_shows_in_the_text() -> None:
     """The tree calls it code."""
-    ending = Ending('def f():\n    """', "\n", quotes="")
+    ending = FillEnding('def f():\n    """', "\n", quotes="")
     assert ending.is_in_prose
     assert ending.cut_unfinished('Area."""\n    return 1\n\n\ndef g():\n') == 'Area."""\n    return 1'
 
@@ -207,7 +207,7 @@ def test_an_unclosed_docstring_shows_in_the_text() -> None:
 )
 def test_brackets_left_open_inside_a_line_are_told(before: str, text: str, after: str, is_open: bool) -> None:
     quotes = '"' if before.endswith('"') else None
-    assert Ending(before, after, quotes=quotes).leaves_open(text) == is_open
+    assert FillEnding(before, after, quotes=quotes).leaves_open(text) == is_open
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_brackets_left_open_inside_a_line_are_told(before: str, text: str, after
     ],
 )
 def test_a_files_name_is_no_comment(name: str, before: str, text: str, after: str) -> None:
-    assert Ending(before, after, name=name).is_unwanted(text)
-    assert Ending(before, after, text[:1], name=name).is_unwanted(text), "as far as it is typed"
-    assert not Ending(before, after).is_unwanted(text), "no model has seen a name"
+    assert FillEnding(before, after, name=name).is_unwanted(text)
+    assert FillEnding(before, after, text[:1], name=name).is_unwanted(text), "as far as it is typed"
+    assert not FillEnding(before, after).is_unwanted(text), "no model has seen a name"
 
 
 @pytest.mark.parametrize(
@@ -262,12 +262,12 @@ def test_a_files_name_is_no_comment(name: str, before: str, text: str, after: st
     ],
 )
 def test_a_name_that_says_more_stays(name: str, before: str, text: str, after: str) -> None:
-    assert not Ending(before, after, name=name).is_unwanted(text)
+    assert not FillEnding(before, after, name=name).is_unwanted(text)
 
 
 @pytest.mark.parametrize("comment", ["# main.py", "# tests/test_main.py", "# ---- util.py ----", "# (python)"])
 def test_a_comment_that_names_a_file_begins_another(comment: str) -> None:
-    ending = Ending("import os\n", "\n", name="main.py")
+    ending = FillEnding("import os\n", "\n", name="main.py")
     for text in (f"x = 1\n\n{comment}", f"x = 1\n{comment}\nimport sys\n"):
         assert ending.cut(text) == ending.cut_unfinished(f"{text}\n") == "x = 1"
     listed = f"x = 1\n# The files:\n{comment}"
@@ -279,9 +279,9 @@ def test_a_text_ends_before_the_first_doubt(case: Case) -> None:
     """What the model writes has the sign of a cursor at its first doubt."""
     before, after = case.text.split("‸")
     text, offset = with_cursor(case.expected["+"])
-    ending = Ending(before, after, quotes='"' if '"' in before else None)
+    ending = FillEnding(before, after, quotes='"' if '"' in before else None)
     assert ending.cut_before_doubt(text, offset) == case.expected["="]
-    typed = Ending(before, after, text[:offset])
+    typed = FillEnding(before, after, text[:offset])
     assert typed.cut_before_doubt(text, offset) in ("", text), "what was typed is not cut"
 
 

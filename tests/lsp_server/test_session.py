@@ -22,7 +22,7 @@ from lsp_server.inline import CompletionListService, Cursor, InlineRequest, Inli
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refiner import Refiner
+from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
 from lsp_server.worker import ClientState
@@ -252,7 +252,7 @@ def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
     heard = [type(each) for each in session.features.every(Feature)]
-    assert heard.index(Refiner) < heard.index(InlineService) < heard.index(CompletionListService)
+    assert heard.index(PartnerRefiner) < heard.index(InlineService) < heard.index(CompletionListService)
 
 
 async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:

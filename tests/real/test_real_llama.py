@@ -15,7 +15,7 @@ from tokenizers import pre_tokenizers
 
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
-from inference.models.llama.linear import has_dynamic
+from inference.models.llama.linear import has_dynamic_int8
 from inference.models.llama.network import LlamaNetwork
 from inference.models.llama.weights import NetworkBuilder
 
@@ -41,7 +41,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 def network(found: Checkpoint, dtype: str) -> LlamaNetwork:
-    reader = NetworkBuilder(found, torch.device("cpu"), dtype, None if has_dynamic() else 8)
+    reader = NetworkBuilder(found, torch.device("cpu"), dtype, None if has_dynamic_int8() else 8)
     return reader.network(lambda _share, _what: None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.bench import infilling_tasks
-from inference.bench.server_process import ServerProcess
+from inference.bench.server_process import ModelServerProcess
 from inference.messages import FilledHoles, Outcome
 from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import RawClient
@@ -24,7 +24,7 @@ LINES = 25
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServerProcess]:
     if not PYTHON.exists():
         not_tested(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
     if MODEL is None:
@@ -38,7 +38,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.parametrize("kind", ["auto", "infill"])
-async def test_it_is_asked_by_infill(llama: ServerProcess, kind: str) -> None:
+async def test_it_is_asked_by_infill(llama: ModelServerProcess, kind: str) -> None:
     async with partner_at(llama.url, kind) as infiller:
         assert infiller.partner == "infill"
         events = [event async for event in infiller.replies(job(one_hole(max_tokens=12)))]
@@ -48,18 +48,18 @@ async def test_it_is_asked_by_infill(llama: ServerProcess, kind: str) -> None:
     assert "\n" not in candidate.texts[0]
 
 
-async def test_doctor_says_that_it_has_infill(llama: ServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_doctor_says_that_it_has_infill(llama: ModelServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
     done = await with_partner(runtime_folder, llama.url, NAME, "doctor", "--json", str(tmp_path))
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["partner"]["verdict"] == "ok", done.stdout
     assert "asked as infill" in checks["partner"]["found"]
 
 
-async def test_a_file_is_filled_by_it_alone(llama: ServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_a_file_is_filled_by_it_alone(llama: ModelServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
     await check_fills_alone(tmp_path, runtime_folder, llama.url, NAME)
 
 
-async def test_refined_drafts_are_as_good_as_the_partner_alone(llama: ServerProcess, runtime_folder: Path) -> None:
+async def test_refined_drafts_are_as_good_as_the_partner_alone(llama: ModelServerProcess, runtime_folder: Path) -> None:
     """Hidden lines: the embedded model's drafts, the partner alone, and drafts refined by it; two lines are luck."""
     tasks = [each for each in infilling_tasks.read_tasks(HELD_OUT) if each.kind == "line"]
     tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from inference.bench.server_process import ServerProcess, free_port
+from inference.bench.server_process import ModelServerProcess, free_port
 from inference.messages import Hole, InfillRequest, Outcome, Pinned
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import AFTER, BEFORE, answered, infiller_at, request
@@ -33,7 +33,7 @@ async def url_and_doomed(tmp_path: Path) -> AsyncIterator[tuple[str, Vllm]]:
         await asyncio.gather(*(asyncio.to_thread(replica.wait) for replica in replicas))
         words = [str(ROUTER), "--host", "127.0.0.1", "--prometheus-port", str(free_port()), "--policy", "round_robin"]
         words += ["--worker-urls", *(replica.url for replica in replicas)]
-        router = ServerProcess(words, tmp_path / "router.log", path="/v1/models", start_s=START_S)
+        router = ModelServerProcess(words, tmp_path / "router.log", path="/v1/models", start_s=START_S)
         stack.callback(router.stop)
         await asyncio.to_thread(router.wait)
         yield router.url, replicas[0]

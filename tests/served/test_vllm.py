@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
-from inference.remote.server_backend import ServerBackend
+from inference.remote.server_backend import RemoteBackend
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
@@ -28,7 +28,7 @@ PATIENT = {"deadlineMs": {"automatic": 120_000, "invoked": 120_000}, "maxSteps":
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def infiller(vllm: Vllm) -> AsyncIterator[ServerBackend]:
+async def infiller(vllm: Vllm) -> AsyncIterator[RemoteBackend]:
     """The client on its own, connected. The tokenizer is found by what the server says of its model."""
     async with infiller_at(vllm.url, tokenizer=None) as found:
         yield found
@@ -56,7 +56,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
     assert "???" not in done.stdout
 
 
-async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServerBackend) -> None:
+async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: RemoteBackend) -> None:
     steps = infiller.replies(job(one_hole()))
     waiting = asyncio.create_task(anext(aiter(steps)))
     await vllm.until("num_requests_running", 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
-from inference.bench.server_process import ServerProcess
+from inference.bench.server_process import ModelServerProcess
 
 ENVIRONMENT = Path(os.environ.get("INFILL_TEST_VLLM", Path(__file__).parents[2] / ".venv-vllm"))
 START_S = 300.0
@@ -36,7 +36,7 @@ DIFFUSION = (
 """What the twin is served with."""
 
 
-class Vllm(ServerProcess):
+class Vllm(ModelServerProcess):
     def __init__(self, checkpoint: Path, log: Path, flags: Sequence[str] = DIFFUSION) -> None:
         words = [str(ENVIRONMENT / "bin" / "vllm"), "serve", str(checkpoint), *_FLAGS, *flags]
         super().__init__(words, log, start_s=START_S, **_LIKE_A_CPU)

@@ -17,7 +17,7 @@ from inference.engine.canvas.batch import CanvasBatch, Constraint
 from inference.engine.canvas.layout import CanvasHole
 from inference.engine.canvas.results import FilledCanvas
 from inference.models.family import ModelTraits, PrefixHandle
-from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
+from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 
 BLOCK_ROWS = 16
 """The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
@@ -49,13 +49,13 @@ def accept_rows(entropies: Tensor, bound: float, at_least: Tensor | None = None)
     return torch.zeros_like(accepted).scatter(-1, order, accepted)
 
 
-def random_points(count: int, generator: torch.Generator) -> Tensor:
+def uniform_draws(count: int, generator: torch.Generator) -> Tensor:
     """(count, 1) the input of `sample_tokens`: one random number a row."""
     return torch.rand((count, 1), generator=generator, device=generator.device)
 
 
 def sample_tokens(probabilities: Tensor, points: Tensor) -> Tensor:
-    """(N, V) probabilities, (N, 1) `random_points` -> (N,) a token of each row, by its cumulative distribution.
+    """(N, V) probabilities, (N, 1) `uniform_draws` -> (N,) a token of each row, by its cumulative distribution.
 
     torch's `multinomial` draws a number for each entry, which is a fifth of a step on a CPU.
     """
@@ -86,7 +86,7 @@ class NoiseSource:
 
     @classmethod
     def from_model(cls, traits: ModelTraits, infill_config: InfillConfig, generator: torch.Generator) -> "NoiseSource":
-        masks = traits.noise is NoiseKind.MASK
+        masks = traits.noise is HoleNoise.MASK
         return cls(traits.vocabulary_size, generator, infill_config.mask_token_id if masks else None)
 
     def noise_ids(self, count: int) -> Tensor:
@@ -102,7 +102,7 @@ class NoiseSource:
             return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
         sampled = torch.zeros_like(accepted, dtype=torch.long)
         probs = probabilities[accepted]
-        sampled[accepted] = sample_tokens(probs, random_points(len(probs), self.generator))
+        sampled[accepted] = sample_tokens(probs, uniform_draws(len(probs), self.generator))
         return sampled
 
 

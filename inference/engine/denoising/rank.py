@@ -28,7 +28,7 @@ from inference.engine.canvas.results import FilledCanvas, RankedFill
 from inference.engine.denoising import length
 from inference.engine.loaded_model import LoadedModel
 from inference.models.family import ModelTraits, PrefixHandle
-from inference.models.infill_config import NoiseKind
+from inference.models.infill_config import HoleNoise
 
 _LINE_ENDS = (b"\n", b"\r")
 NUM_PARTS = 5
@@ -59,7 +59,7 @@ _NUM_LINE_LENGTHS = 14
 
 def ranks_by_masking(traits: ModelTraits) -> bool:
     """Whether to rank fills of one line by masking them again: of a masked model that cannot score."""
-    return traits.noise is NoiseKind.MASK and not traits.can_resize and not traits.can_score
+    return traits.noise is HoleNoise.MASK and not traits.can_resize and not traits.can_score
 
 
 def num_lengths(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:

@@ -256,7 +256,7 @@ class UnmaskingDenoiser(Denoiser):
         """(n, V) logits of some rows -> (n,) tokens, the confidence in them and probabilities."""
         points: Iterable[Tensor | None] = itertools.repeat(None)
         if self._temperature():
-            points = torch.split(denoise.random_points(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
+            points = torch.split(denoise.uniform_draws(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
         parts = map(self._choose_block_tokens, torch.split(logits, denoise.BLOCK_ROWS), points)
         tokens, confidence, probs = map(torch.cat, zip(*parts, strict=True))
         return tokens, confidence, probs

@@ -7,7 +7,7 @@ so the prompt asks for one that is longer than any in the file.
 import re
 from dataclasses import dataclass
 
-from inference.ending import Ending, indent_width
+from inference.ending import FillEnding, indent_width
 from inference.engine.fim.query import InfillQuery
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
@@ -150,7 +150,7 @@ def finished_text(text: str, query: InfillQuery) -> str:
     text = _fix_indent(_without_repeated_prefix(text, query.prefix), query.prefix)
     if query.single_line:
         text = (text.splitlines() or [""])[0]
-    return Ending(query.prefix, query.suffix, current=query.draft).cut(text)
+    return FillEnding(query.prefix, query.suffix, current=query.draft).cut(text)
 
 
 def _tails(prefix: str) -> list[str]:

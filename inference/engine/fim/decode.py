@@ -27,7 +27,7 @@ from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.fim.prompt import FimPrompt
 from inference.engine.loaded_model import LoadedModel
-from inference.models.family import FimPrefixHandle, common_start
+from inference.models.family import FimPrefixHandle, common_prefix_length
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 _NUM_ALTERNATIVES = 4
@@ -243,10 +243,10 @@ class Decoder:
             """Queues the branch points from choice `first` on of a branch `gap_nats` less likely than the best."""
             if self._lookup is not None:
                 self._lookup.add(branch.ids)
-            tells_name = branch.prompt.ending.tells_name
-            is_named = tells_name(branch.text)
+            merely_names_file = branch.prompt.ending.merely_names_file
+            is_named = merely_names_file(branch.text)
             for index, choice in enumerate(branch.choices[first:], first):
-                if is_named and tells_name(branch.truncated(self._vocabulary, index).text):
+                if is_named and merely_names_file(branch.truncated(self._vocabulary, index).text):
                     break  # whatever follows the name
                 for id_, logprob in choice.alternatives:
                     entry = gap_nats + choice.logprob - logprob, next(numbers), branch, index, TokenChoice(id_, logprob)
@@ -289,7 +289,7 @@ class Decoder:
         """(1 + len(next_ids), V) logits after the branch and after each of `next_ids`, which stay in the cache."""
         ids = branch.ids[self._forced :]
         slack_tokens = branch.prompt.max_new_tokens + _MAX_DRAFT
-        num_cached = min(common_start(self._fed_ids, ids), len(ids) - 1)
+        num_cached = min(common_prefix_length(self._fed_ids, ids), len(ids) - 1)
         if num_cached < 0 or len(ids) + len(next_ids) > self._capacity:
             self._capacity = len(ids) + len(next_ids) + slack_tokens
             self._continuation = self._context.continuation(self._capacity)

@@ -23,7 +23,7 @@ from inference.engine.fim.prompt import MIN_WINDOW, PromptBuilder, PromptWindow
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
 from inference.messages import MAX_CANDIDATES, Done, Draft, FilledHoles, Hole, InfillRequest, Outcome, estimate_tokens
-from inference.models.family import FimPrefixHandle, common_start
+from inference.models.family import FimPrefixHandle, common_prefix_length
 
 FimEvent = Draft | FilledHoles | Done
 _PREFILL_SHARE = 0.75
@@ -77,7 +77,7 @@ class JointFillScorer:
         last one is not read again. The line before the first hole counts, too, since its tokens depend on what follows.
         """
         ids = self._vocabulary.encode(self.prompt.forced_start.decode() + self._inside(fills))
-        branch = self._last.truncated(self._vocabulary, common_start(self._last.ids, ids))
+        branch = self._last.truncated(self._vocabulary, common_prefix_length(self._last.ids, ids))
         branch.prompt = replace(self.prompt, max_new_tokens=max(self.prompt.max_new_tokens, len(ids)))
         for _ in decoder.append_forced(branch, ids[len(branch.ids) :]):
             yield

@@ -9,7 +9,7 @@ import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inference.ending import Ending
+from inference.ending import FillEnding
 from inference.engine import text_window
 from inference.engine.canvas import repetition
 from inference.engine.canvas.plan import TextAndHoles
@@ -71,7 +71,7 @@ class FimPrompt:
     min_tokens: int
     max_new_tokens: int
     single_line: bool
-    ending: Ending = field(default_factory=Ending)
+    ending: FillEnding = field(default_factory=FillEnding)
     is_prose: bool = False
     query: InfillQuery | None = None
 
@@ -166,7 +166,7 @@ class PromptBuilder:
         healed_bytes = len(typed_prefix[base : max(base, len(prefix))].encode())
         fill_prefix = hole.starts_with[: max(0, base - len(prefix))]
         typed, is_text = hole.starts_with[len(fill_prefix) :], self._request.language == "markdown"
-        ending = Ending(
+        ending = FillEnding(
             prefix + fill_prefix,
             suffix,
             typed,

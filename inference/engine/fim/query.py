@@ -40,13 +40,13 @@ class InfillQuery:
 
 
 @dataclass(frozen=True)
-class ContextWindow:
+class PartnerContextWindow:
     """A `share` of the usual text, within the server's `context_length`, in tokens of prompt and answer, if known."""
 
     context_length: int | None = None
     share: float = 1.0
 
-    def smaller(self) -> "ContextWindow | None":
+    def smaller(self) -> "PartnerContextWindow | None":
         """Returns windows half as large, for a server that rejects these as too long; None below the minimum."""
         return replace(self, share=self.share / 2) if self.share > _MIN_SHARE else None
 

@@ -17,7 +17,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import RequestRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_token
-from inference.models.family import FimPrefixHandle, common_start
+from inference.models.family import FimPrefixHandle, common_prefix_length
 
 MAX_DRAFT_TOKENS = 16
 _WARM_UP_PASSES = 4
@@ -112,7 +112,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
             input_ids = torch.tensor([[*last, *draft_ids]], dtype=torch.long, device=family.device)
             logits = continuation.verify(input_ids)[0]
             likeliest = logits.argmax(-1).tolist()
-            num_accepted = common_start(draft_ids, likeliest)
+            num_accepted = common_prefix_length(draft_ids, likeliest)
             continuation.rollback(len(draft_ids) - num_accepted)
             logits = logits[: num_accepted + 1]
             probs = (logits.amax(-1) - logits.logsumexp(-1)).exp().tolist()

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.passes import DiffusionNetwork
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig
@@ -54,7 +54,7 @@ class DiffusionGemmaAdapter(IdlePrefillAdapter):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prefixes = encoded_cache(network, cache_bytes)
+        self.prefixes = new_prefix_cache(network, cache_bytes)
         self.traits = ModelTraits(
             noise=self.infill_config.corruption,
             vocabulary_size=network.vocabulary_size,

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from inference.models.checkpoint_files import first_error_line
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.passes import LayerKeysValues, PrefixView, first_visible_row
 
 CANVAS_MULTIPLE = 32
 MIN_PREFIX_ROWS = 256
@@ -132,12 +132,12 @@ class _PrefixBuffers:
 
     def __init__(self, network: DiffusionGemmaNetwork, size: int) -> None:
         self._loaded: weakref.ref[PrefixView] | None = None
-        self.layers: list[LayerView] = []
+        self.layers: list[LayerKeysValues] = []
         self.sizes: list[int] = []
         for kind, layer in zip(network.layer_types, network.empty_layers(), strict=True):
-            rows = size - first_row(kind, size, network.window)
+            rows = size - first_visible_row(kind, size, network.window)
             shape = (1, layer.keys.shape[1], rows, layer.keys.shape[3])
-            self.layers.append(LayerView(layer.keys.new_zeros(shape), layer.keys.new_zeros(shape)))
+            self.layers.append(LayerKeysValues(layer.keys.new_zeros(shape), layer.keys.new_zeros(shape)))
             self.sizes.append(rows)
 
     def load(self, prefix: PrefixView) -> None:
@@ -182,7 +182,7 @@ class _CapturedShape:
         self._positions[0] = torch.arange(length, length + self._width, device=self._positions.device)
         for kind, mask in self._masks.items():
             mask.zero_()
-            visible_rows = length - first_row(kind, length, self._network.window)
+            visible_rows = length - first_visible_row(kind, length, self._network.window)
             start = mask.shape[3] - self._width
             mask[..., :visible_rows] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
@@ -207,10 +207,12 @@ def fastest_network(model: Any) -> DiffusionGemmaNetwork:
     plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
-    return verify_network(lambda: CudaGraphNetwork(model, CudaGraphCapturer()), plain)
+    return verified_network(lambda: CudaGraphNetwork(model, CudaGraphCapturer()), plain)
 
 
-def verify_network(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork) -> DiffusionGemmaNetwork:
+def verified_network(
+    make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork
+) -> DiffusionGemmaNetwork:
     """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
     try:
         faster = make()
@@ -243,7 +245,7 @@ def pass_difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwor
 
 def _encoded(network: DiffusionGemmaNetwork, ids: Tensor) -> PrefixView:
     """A prefix (1, n) as a decoder reads it."""
-    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
+    prefix = EncodedPrefix(network, new_prefix_cache(network, 0), [])
     network.encode(ids, prefix)
     prefix.commit(ids[0].tolist())
     return prefix.view()

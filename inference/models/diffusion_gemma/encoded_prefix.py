@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import Array, ArrayOps, DiffusionNetwork, LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.passes import (
+    Array,
+    ArrayOps,
+    DiffusionNetwork,
+    LayerKeysValues,
+    PrefixView,
+    first_visible_row,
+)
 from inference.models.prefix_cache import PrefixCache
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
@@ -21,7 +28,7 @@ _CHUNK_TOKENS = 512
 class EncodedKeysValues:
     """The keys and values of one token sequence, per layer (1, heads, capacity, head size): a `CacheEntry`."""
 
-    layers: list[LayerView]
+    layers: list[LayerKeysValues]
     rows: ArrayOps
     ids: list[int] = field(default_factory=list)
     kept_from: int | None = None
@@ -35,20 +42,20 @@ class EncodedKeysValues:
     def copied(self, length: int, _capacity: int) -> "EncodedKeysValues":
         """See `CacheEntry`. Has no spare room: `append` makes it."""
         pairs = ((self._copied(layer.keys, length), self._copied(layer.values, length)) for layer in self.layers)
-        return EncodedKeysValues([LayerView(*pair) for pair in pairs], self.rows, self.ids[:length])
+        return EncodedKeysValues([LayerKeysValues(*pair) for pair in pairs], self.rows, self.ids[:length])
 
     def append(self, keys: Array, values: Array, layer_index: int, length: int) -> None:
         """Writes the rows of one layer behind its first `length`. Views of a buffer stay valid."""
         layer = self.layers[layer_index]
         pairs = ((layer.keys, keys), (layer.values, values))
-        self.layers[layer_index] = LayerView(*(_append(self.rows, buffer, new, length) for buffer, new in pairs))
+        self.layers[layer_index] = LayerKeysValues(*(_append(self.rows, buffer, new, length) for buffer, new in pairs))
 
     def _copied(self, buffer: Array, length: int) -> Array:
         empty = self.rows.empty(buffer, 0)
         return self.rows.joined(empty, buffer[:, :, :length]) if length else empty
 
 
-def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedKeysValues]:
+def new_prefix_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedKeysValues]:
     return PrefixCache(EncodedKeysValues(network.empty_layers(), network.rows), max_bytes)
 
 
@@ -106,13 +113,13 @@ class EncodedPrefix:
         """
         end = self.length if length is None else length
         if end not in self._views:
-            layers = [LayerView(*self._rows(index, end, end)) for index in range(len(self._cached.entry.layers))]
+            layers = [LayerKeysValues(*self._rows(index, end, end)) for index in range(len(self._cached.entry.layers))]
             self._views[end] = PrefixView(layers, end, self._network.rows)
         return self._views[end]
 
     def _rows(self, layer_index: int, past: int, end: int) -> tuple[Array, Array]:
         layer = self._cached.entry.layers[layer_index]
-        first = first_row(self._network.layer_types[layer_index], past, self._network.window)
+        first = first_visible_row(self._network.layer_types[layer_index], past, self._network.window)
         return layer.keys[:, :, first:end], layer.values[:, :, first:end]
 
     def close(self) -> None:

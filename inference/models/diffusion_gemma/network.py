@@ -18,7 +18,7 @@ from inference.models.diffusion_gemma.passes import (
     ArrayOps,
     DiffusionNetwork,
     EncoderCache,
-    LayerView,
+    LayerKeysValues,
     Masks,
     PrefixView,
 )
@@ -85,13 +85,13 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
-    def empty_layers(self) -> list[LayerView]:
+    def empty_layers(self) -> list[LayerKeysValues]:
         views = []
         for layer in self._encoder.layers:
             attention = layer.self_attn
             heads = attention.k_proj.out_features // attention.head_dim
             rows = torch.empty((1, heads, 0, attention.head_dim), dtype=self.dtype, device=self.device)
-            views.append(LayerView(rows, rows))
+            views.append(LayerKeysValues(rows, rows))
         return views
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:

@@ -49,7 +49,7 @@ class EncoderCache(Protocol):
 
 
 @dataclass(frozen=True)
-class LayerView:
+class LayerKeysValues:
     """The rows of one layer: (1, heads, rows, head size)."""
 
     keys: Array
@@ -63,7 +63,7 @@ class PrefixView:
     Sliding layers hold only their window. All canvases, or continuations, stand behind the same prefix.
     """
 
-    layers: Sequence[LayerView]
+    layers: Sequence[LayerKeysValues]
     length: int
     rows: ArrayOps
 
@@ -103,7 +103,7 @@ class DiffusionNetwork(Protocol):
         query = torch.arange(past, past + new, device=self.device)[:, None]
         masks = {}
         for kind in set(self.layer_types):
-            key = torch.arange(first_row(kind, past, self.window), past + new, device=self.device)[None]
+            key = torch.arange(first_visible_row(kind, past, self.window), past + new, device=self.device)[None]
             allowed = key <= query
             masks[kind] = (allowed & (key > query - self.window) if kind == _SLIDING else allowed)[None, None]
         return masks
@@ -114,7 +114,7 @@ class DiffusionNetwork(Protocol):
             return dict.fromkeys(self.layer_types)
         masks = {}
         for kind in set(self.layer_types):
-            visible = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
+            visible = functional.pad(valid, (past - first_visible_row(kind, past, self.window), 0), value=True)
             masks[kind] = visible[:, None, None]
         return masks
 
@@ -127,10 +127,10 @@ class DiffusionNetwork(Protocol):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
-    def empty_layers(self) -> list[LayerView]:
+    def empty_layers(self) -> list[LayerKeysValues]:
         """An empty prefix: no rows in any layer."""
 
 
-def first_row(kind: str, past: int, window: int) -> int:
+def first_visible_row(kind: str, past: int, window: int) -> int:
     """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
     return max(0, past - window + 1) if kind == _SLIDING else 0

@@ -9,9 +9,9 @@ from inference.models import catalogue, fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
 from inference.models.fim.context import PromptHandle
-from inference.models.fim.kept_suffix import SuffixKeeper
+from inference.models.fim.kept_suffix import KeptSuffixFinder
 from inference.models.fim_tokens import FimTokens
-from inference.models.infill_config import NoiseKind
+from inference.models.infill_config import HoleNoise
 from inference.models.llama import precision
 from inference.models.llama.causal import CausalNetwork
 from inference.models.prefix_cache import IdlePrefillAdapter, PrefixCache
@@ -54,7 +54,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         self.prefixes = PrefixCache(network.empty_cache(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
-        tokens = fim_tokens.tokens_in_vocabulary(special, checkpoint.name)
+        tokens = fim_tokens.detect_fim_tokens(special, checkpoint.name)
         self.why_no_fills = "" if tokens else _NO_FILLS
         self._tokens = tokens or FimTokens("", "", "", stop_tokens=())
         self._special = special
@@ -66,10 +66,10 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(tokenizer_files.bos_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
-        self._suffixes: SuffixKeeper | None = None
+        self._suffixes: KeptSuffixFinder | None = None
         if tokens and {tokens.suffix, tokens.middle} <= special.keys() and not tokens.is_suffix_first:
             ids_around = special[tokens.suffix], special[tokens.middle]
-            self._suffixes = SuffixKeeper(self.prefixes, *ids_around, lambda ids: tokenizer.decode(ids).count("\n"))
+            self._suffixes = KeptSuffixFinder(self.prefixes, *ids_around, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self.token_ms = self.prompt_token_ms = 0.0
         entry = catalogue.find_entry(checkpoint.name) if network.on_cpu or runs_on else None
@@ -78,7 +78,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         self._times_key = precision.times_key(entry.name, runs_on) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
-            noise=NoiseKind.UNIFORM,
+            noise=HoleNoise.UNIFORM,
             vocabulary_size=network.config.vocab_size,
             can_score=True,
             continuable_tokens=network.config.max_position_embeddings,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import FimPrefixHandle
-from inference.models.fim.kept_suffix import SuffixKeeper
+from inference.models.fim.kept_suffix import KeptSuffixFinder
 from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
@@ -32,7 +32,7 @@ class PromptHandle(FimPrefixHandle):
         ids: Sequence[int],
         on_pass: OnPass,
         *,
-        keeper: SuffixKeeper | None = None,
+        keeper: KeptSuffixFinder | None = None,
         ahead: bool = False,
     ) -> None:
         """`ahead`: nothing will be written behind it, so all of it is read."""

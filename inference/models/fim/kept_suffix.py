@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inference.models.family import common_ends, common_start
+from inference.models.family import common_end_lengths, common_prefix_length
 from inference.models.llama.causal import KvCache
 from inference.models.prefix_cache import PrefixCache
 
@@ -37,7 +37,7 @@ class KeptSuffix:
     drift_lines: int
 
 
-class SuffixKeeper:
+class KeptSuffixFinder:
     """Finds a prompt's suffix among the entries of a prefix cache."""
 
     def __init__(
@@ -74,10 +74,10 @@ class SuffixKeeper:
         first = old.index(self._suffix_id) + 1 if self._suffix_id in old else len(old)
         anchor = new[:_ANCHOR_TOKENS]
         starts = (start for start in range(first, len(old)) if old[start : start + _ANCHOR_TOKENS] == anchor)
-        stretches = ((start, common_start(old[start:], new)) for start in starts)
+        stretches = ((start, common_prefix_length(old[start:], new)) for start in starts)
         return max(stretches, key=lambda stretch: stretch[1], default=(0, 0))
 
     def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:
         """How many lines rows move if `new` takes the place of `old` before them: at least 1."""
-        lead, tail = common_ends(old, new)
+        lead, tail = common_end_lengths(old, new)
         return max(1, *(self._count_lines(before[lead : len(before) - tail]) for before in (old, new)))

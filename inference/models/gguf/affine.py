@@ -84,7 +84,7 @@ def quantised(rows: NDArray[np.float32], bits: int) -> AffineRows:
     return AffineRows(codes.reshape(rows.shape), scales, biases, bits)
 
 
-def rounding(raw: NDArray[np.uint8], kind: str) -> tuple[float, float]:
+def rounding_errors(raw: NDArray[np.uint8], kind: str) -> tuple[float, float]:
     """How far rounded codes move stored rows, and how far scales and biases of 16 bits do, relative to the weights."""
     plain, groups = dequantised(raw, kind), affine_rows(raw, kind)
     exact = groups if is_requantised(kind) else _stored(raw, kind)

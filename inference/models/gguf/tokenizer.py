@@ -52,7 +52,7 @@ def read_tokenizer(file: GgufFile) -> Tokenizer:
     vocabulary = {token: id_ for id_, token in enumerate(tokens)}
     if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
         raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
-    family = fim_tokens.tokens_in_vocabulary(vocabulary)
+    family = fim_tokens.detect_fim_tokens(vocabulary)
     special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
     special |= vocabulary.keys() & (family.control_tokens if family else ())  # which some files call text
     if _GEMMA_TURN in vocabulary:  # some files call its control tokens text, too

@@ -167,7 +167,7 @@ Linear = DenseLinear | Int8DynamicLinear | Int8WeightOnlyLinear
 
 
 @cache
-def has_dynamic() -> bool:
+def has_dynamic_int8() -> bool:
     """Whether this processor and this torch have the products of `Int8DynamicLinear`."""
     able = torch.cpu.get_capabilities()
     return "fbgemm" in torch.backends.quantized.supported_engines and able.get("avx2") is True

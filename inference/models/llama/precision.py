@@ -56,7 +56,7 @@ def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
         raise ModelError(
             f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}"
         )
-    if requested or not on_cpu or linear.has_dynamic():
+    if requested or not on_cpu or linear.has_dynamic_int8():
         return [requested or supported[0]]
     return ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
 
@@ -136,7 +136,7 @@ def kernel_times() -> KernelTimes:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
-    way = "fbgemm" if linear.has_dynamic() else "weights alone, usual format"
+    way = "fbgemm" if linear.has_dynamic_int8() else "weights alone, usual format"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
     cached = machine_cache.read("speed", KernelTimes)
     benchmark = cached.get(key)
@@ -144,7 +144,9 @@ def kernel_times() -> KernelTimes:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            benchmark = measure_kernels(candidate_formats(torch.device("cpu"), None)[0], dynamic=linear.has_dynamic())
+            benchmark = measure_kernels(
+                candidate_formats(torch.device("cpu"), None)[0], dynamic=linear.has_dynamic_int8()
+            )
         finally:
             torch.set_num_threads(threads)
         machine_cache.save("speed", {**cached, key: benchmark})

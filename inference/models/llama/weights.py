@@ -46,7 +46,7 @@ def load_network(
         return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
-    is_dynamic = device.type == "cpu" and linear.has_dynamic()
+    is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
     return NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic).network(progress), dtype
 
 
@@ -85,7 +85,7 @@ class NetworkBuilder:
 
     def _embedding(self, head: DenseLinear | Int8Weight) -> EmbeddingTable:
         """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
-        is_tied = has_one_vocabulary(self._weights, self._shapes)
+        is_tied = has_tied_embeddings(self._weights, self._shapes)
         if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
             return self._weights.in_file(HEAD if is_tied and HEAD in self._weights.shapes else EMBEDDING)
         return head if is_tied else self._stored(EMBEDDING)
@@ -167,10 +167,10 @@ class NetworkBuilder:
 
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):
-            raise self._weights.not_finite(name)
+            raise self._weights.not_finite_error(name)
 
 
-def has_one_vocabulary(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+def has_tied_embeddings(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
     if HEAD not in weights.shapes:
         return True

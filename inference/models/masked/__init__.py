@@ -9,7 +9,7 @@ from typing import Any
 from inference.models import tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelAdapter, ModelError, OnProgress
-from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
+from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 from inference.models.llama.config import checked_config
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
@@ -36,7 +36,7 @@ def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
     else:
         sampler = SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
     return InfillConfig(
-        corruption=NoiseKind.MASK,
+        corruption=HoleNoise.MASK,
         mask_token_id=tokens.mask,
         shifted_logits=not in_place,
         expand_token_id=tokens.expand,
@@ -53,7 +53,7 @@ def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
 def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
     checked_config(checkpoint)
-    if checkpoint.infill_config.corruption != NoiseKind.MASK:
+    if checkpoint.infill_config.corruption != HoleNoise.MASK:
         raise ModelError(f"{checkpoint.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
 
 

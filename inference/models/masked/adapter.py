@@ -17,8 +17,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from inference.models.family import ModelAdapter, ModelTraits, PrefixHandle, common_ends
-from inference.models.infill_config import ENTROPY_BOUND, InfillConfig, NoiseKind
+from inference.models.family import ModelAdapter, ModelTraits, PrefixHandle, common_end_lengths
+from inference.models.infill_config import ENTROPY_BOUND, HoleNoise, InfillConfig
 from inference.models.llama.network import LlamaNetwork, apply_rotary
 
 _NEIGHBOURS = 8
@@ -76,16 +76,16 @@ class CachedSequence:
 
     def num_shared_rows(self, prefix_ids: Sequence[int]) -> int:
         """How many rows of a prefix may take its keys and values."""
-        return sum(row >= 0 for row in reusable_rows(self.ids[: len(prefix_ids)], prefix_ids))
+        return sum(row >= 0 for row in map_to_cached_rows(self.ids[: len(prefix_ids)], prefix_ids))
 
     @property
     def count_bytes(self) -> int:
         return self.rows.keys_values.nbytes
 
 
-def reusable_rows(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
+def map_to_cached_rows(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
     """For each token of `ids`, the row of `cached_ids` whose keys and values can be reused, or -1."""
-    prefix_rows, suffix_rows = common_ends(cached_ids, ids)
+    prefix_rows, suffix_rows = common_end_lengths(cached_ids, ids)
     if prefix_rows == len(ids) == len(cached_ids):
         return list(range(prefix_rows))
     first = max(0, prefix_rows - neighbours)
@@ -188,7 +188,7 @@ class MaskedPrefixHandle(PrefixHandle):
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
             return hidden, index
-        shared = [reusable_rows(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+        shared = [map_to_cached_rows(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
@@ -207,7 +207,7 @@ class MaskedPrefixHandle(PrefixHandle):
         )
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
         cached = self._own or self._cached
-        source_rows = [-1] * len(whole) if cached is None else reusable_rows(cached.ids, whole)
+        source_rows = [-1] * len(whole) if cached is None else map_to_cached_rows(cached.ids, whole)
         table = torch.tensor(source_rows, device=ids.device)
         first = len(whole) - len(own)
         table[first:][is_requested[canvas_index, : len(own)]] = -1
@@ -260,7 +260,7 @@ class MaskedDiffusionAdapter(ModelAdapter):
         self._memory = SequenceCache()
         tokens = (infill_config.expand_token_id, infill_config.delete_token_id)
         self.traits = ModelTraits(
-            noise=NoiseKind.MASK,
+            noise=HoleNoise.MASK,
             can_resize=None not in tokens and infill_config.sampler.method != ENTROPY_BOUND,
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood

@@ -61,7 +61,7 @@ class PackedMatrix:
 Matrix = DenseMatrix | PackedMatrix
 
 
-class Operand(NamedTuple):
+class ScaledRows(NamedTuple):
     """Rows (n, I) in the format of products, and the factor (n, 1) that these lack, if any."""
 
     rows: mx.array
@@ -201,19 +201,19 @@ class MlxLlamaNetwork(CausalNetwork):
     def _normed(self, rows: mx.array, weight: mx.array) -> mx.array:
         return mx.fast.rms_norm(rows, weight, self.config.rms_norm_eps)
 
-    def _operand(self, rows: mx.array) -> Operand:
+    def _operand(self, rows: mx.array) -> ScaledRows:
         """Float32 rows as they are multiplied."""
         if self._dtype != mx.float16:
-            return Operand(rows.astype(self._dtype), None)
+            return ScaledRows(rows.astype(self._dtype), None)
         largest = mx.maximum(mx.abs(rows).max(-1, keepdims=True), _LEAST)
-        return Operand((rows / largest).astype(mx.float16), largest)
+        return ScaledRows((rows / largest).astype(mx.float16), largest)
 
-    def _product(self, matrix: Matrix, operand: Operand) -> mx.array:
+    def _product(self, matrix: Matrix, operand: ScaledRows) -> mx.array:
         """(n, I) -> float32 (n, O)."""
         product = matrix(operand.rows).astype(mx.float32)
         return product if operand.factor is None else product * operand.factor
 
-    def _heads(self, operand: Operand, projection: Projection) -> mx.array:
+    def _heads(self, operand: ScaledRows, projection: Projection) -> mx.array:
         """(n, d) -> (1, heads, n, D)."""
         rows = self._product(projection.matrix, operand)
         if projection.bias is not None:

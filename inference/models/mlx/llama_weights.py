@@ -15,7 +15,7 @@ from inference.models.family import ModelError, OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.gguf.affine import GROUP
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
-from inference.models.llama.weights import EMBEDDING, HEAD, has_one_vocabulary
+from inference.models.llama.weights import EMBEDDING, HEAD, has_tied_embeddings
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
 from inference.models.mlx.machine import MlxDeviceInfo
@@ -34,7 +34,7 @@ def load_adapter(
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     progress(0.05, "checking memory")
     builder = MlxNetworkBuilder(checkpoint, device, dtype)
-    machine.prepare(device)
+    machine.configure_mlx(device)
     return LlamaFimAdapter(checkpoint, tokenizer, builder.network(progress), builder.dtype, device.name)
 
 
@@ -46,7 +46,7 @@ class MlxNetworkBuilder:
         self._config = llama_config(checkpoint)
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
-        self._is_tied = has_one_vocabulary(self._weights, self._shapes)
+        self._is_tied = has_tied_embeddings(self._weights, self._shapes)
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         self._plain = machine.DTYPES[device.on_gpu]
         self._file_dtype = self._weights.packed_dtype
@@ -68,7 +68,7 @@ class MlxNetworkBuilder:
         if ROPE_FACTORS in self._weights.shapes:
             inv_freq = inv_freq / self._tensor(ROPE_FACTORS)
         if not bool(mx.isfinite(inv_freq).all()):
-            raise self._weights.not_finite(ROPE_FACTORS)
+            raise self._weights.not_finite_error(ROPE_FACTORS)
         return MlxLlamaNetwork(
             self._config,
             layers,
@@ -137,7 +137,7 @@ class MlxNetworkBuilder:
     def _tensor(self, name: str, dtype: str = "float32") -> mx.array:
         stored = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), devices.DTYPES[dtype])
         if not bool(stored.isfinite().all()):
-            raise self._weights.not_finite(name)
+            raise self._weights.not_finite_error(name)
         return array_of(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:

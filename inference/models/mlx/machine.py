@@ -70,7 +70,7 @@ def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
     return MlxDeviceInfo(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))
 
 
-def prepare(device: MlxDeviceInfo) -> None:
+def configure_mlx(device: MlxDeviceInfo) -> None:
     """Settings of MLX for a model that stays."""
     import mlx.core as mx
 

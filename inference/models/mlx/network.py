@@ -13,10 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayOps, DiffusionNetwork, EncoderCache, LayerView, PrefixView
+from inference.models.diffusion_gemma.passes import (
+    ArrayOps,
+    DiffusionNetwork,
+    EncoderCache,
+    LayerKeysValues,
+    PrefixView,
+)
 
 
-class MlxNetwork(DiffusionNetwork):
+class MlxDiffusionNetwork(DiffusionNetwork):
     """A loaded DiffusionGemma. MLX computes when its arrays become tensors."""
 
     def __init__(self, model: Any) -> None:
@@ -76,9 +82,9 @@ class MlxNetwork(DiffusionNetwork):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
 
-    def empty_layers(self) -> list[LayerView]:
+    def empty_layers(self) -> list[LayerKeysValues]:
         empty = (mx.zeros((1, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
-        return [LayerView(rows, rows) for rows in empty]
+        return [LayerKeysValues(rows, rows) for rows in empty]
 
 
 class _EncodedLayer:
@@ -103,7 +109,7 @@ class _EncodedLayer:
 class _DecodedLayer:
     """One layer of a prefix, as mlx-vlm's decoder reads a cache."""
 
-    def __init__(self, prefix: PrefixView, layer: LayerView, batch: int) -> None:
+    def __init__(self, prefix: PrefixView, layer: LayerKeysValues, batch: int) -> None:
         self.offset = prefix.length
         self.keys = layer.keys
         self.decoder_state = prefix.rows.repeated(layer.keys, batch), prefix.rows.repeated(layer.values, batch)

@@ -26,7 +26,7 @@ from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.gguf.affine import GROUP
 from inference.models.mlx import machine
-from inference.models.mlx.network import MlxNetwork, array_of
+from inference.models.mlx.network import MlxDiffusionNetwork, array_of
 from inference.models.tensor_readers import TensorReader, open_tensors
 
 _WORD_BITS = 32
@@ -126,9 +126,9 @@ def load_adapter(
     tokenizer = checkpoint.tokenizer()
     progress(0.1, "checking memory")
     precision = _fitting(checkpoint, device, dtype)
-    machine.prepare(device)
+    machine.configure_mlx(device)
     model = load_model(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
-    network = MlxNetwork(model)
+    network = MlxDiffusionNetwork(model)
     free_bytes = machine.require_mlx_device().free_bytes
     cache_bytes = cache_budget(network, checkpoint.infill_config, free_bytes, on_cpu=not device.on_gpu)
     return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)

@@ -20,7 +20,7 @@ from inference.ending import slice_pieces
 from inference.engine.canvas import results
 from inference.engine.canvas.results import TokenTexts
 from inference.engine.fim import query
-from inference.engine.fim.query import ContextWindow, InfillQuery
+from inference.engine.fim.query import InfillQuery, PartnerContextWindow
 from inference.messages import MAX_CANDIDATES, Draft, FilledHoles, estimate_tokens
 from inference.models import fim_tokens
 from inference.models.family import ModelError
@@ -28,7 +28,7 @@ from inference.remote import server_backend
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.remote.partner import apis
 from inference.remote.partner.apis import DONE, ServerSentEvents, StreamDelta, SuffixCompletionApi, max_answer_chars
-from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
+from inference.remote.server_backend import RemoteBackend, RemoteRun, ServedModel
 from inference.serving.scheduler import Job, JobEvent
 
 log = logging.getLogger(__name__)
@@ -297,7 +297,7 @@ class PartnerRun(RemoteRun):
         self._last_draft_s = 0.0
 
     def request_fill(
-        self, hole_index: int, fills: list[PartnerFill], windows: ContextWindow, *, candidate: int
+        self, hole_index: int, fills: list[PartnerFill], windows: PartnerContextWindow, *, candidate: int
     ) -> StreamedFill:
         """The answer to a question for a hole after the fills of earlier ones; later ones are empty."""
         hole = self.holes[hole_index]
@@ -377,7 +377,7 @@ class PartnerRun(RemoteRun):
         return results.build_draft(self.request.id, num_tokens, max_tokens, parts, len(self.holes))
 
 
-class PartnerBackend(ServerBackend):
+class PartnerBackend(RemoteBackend):
     """An autoregressive model on a server, as the worker knows it."""
 
     model_setting = "partner.model"
@@ -391,11 +391,11 @@ class PartnerBackend(ServerBackend):
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
             props = decode_json(await self.client.fetch("/props"), _Props)
         interface = await self._probe_apis(model.id, is_llama=props is not None)
-        name = server_backend.short_name(model.id) or "a model without a name"
+        name = server_backend.clipped_name(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
-        self.context_window = ContextWindow(limit)
+        self.context_window = PartnerContextWindow(limit)
         self.api = interface
         self.model = name
         self.partner = interface.kind
@@ -405,7 +405,7 @@ class PartnerBackend(ServerBackend):
     def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return PartnerRun(self, job).events()
 
-    def adopt_context_window(self, window: ContextWindow) -> None:
+    def adopt_context_window(self, window: PartnerContextWindow) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
         if window.context_length == self.context_window.context_length and window.share < self.context_window.share:
             self.context_window = window
@@ -452,6 +452,6 @@ class PartnerBackend(ServerBackend):
             refused.append(f"{kind} ({interface.path}): {why}")
         what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
-            f"{self.client.url} has {server_backend.short_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
+            f"{self.client.url} has {server_backend.clipped_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
             "partner.kind to what it supports"
         )

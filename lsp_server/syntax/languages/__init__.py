@@ -30,7 +30,7 @@ __all__ = [
     "ImportRules",
     "LanguageTable",
     "grammar_of",
-    "is_language_known",
+    "has_language_hint",
     "language_id_of_path",
     "name_comment",
     "resolve_language_id",
@@ -107,7 +107,7 @@ _UNKNOWN = ("", "plaintext")
 _MAX_NAME_CHARS = 100
 
 
-def is_language_known(language_id: str, name: str) -> bool:
+def has_language_hint(language_id: str, name: str) -> bool:
     """Whether the id or the name of a file tells its language."""
     return language_id not in _UNKNOWN or "." in name
 
@@ -120,7 +120,7 @@ def name_comment(language_id: str, name: str) -> str:
     if (
         table in (_BY_ID["json"], _BY_ID["markdown"])
         or language_id == "plaintext"
-        or not is_language_known(language_id, name)
+        or not has_language_hint(language_id, name)
     ):
         return ""
     label = "".join(character for character in name[-_MAX_NAME_CHARS:] if character.isprintable())

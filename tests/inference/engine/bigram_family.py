@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import ModelAdapter, ModelTraits
-from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
+from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
 MASK_ID = len(SPECIAL_TOKENS) + 256
@@ -18,9 +18,9 @@ class BigramFamily(ModelAdapter):
 
     def __init__(self, text: str) -> None:
         self.tokenizer = byte_tokenizer()
-        self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
+        self.traits = ModelTraits(HoleNoise.MASK, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
-        self.infill_config = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
+        self.infill_config = InfillConfig(HoleNoise.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)
         counts = torch.full((MASK_ID + 1, MASK_ID + 1), _SMOOTHING)
         counts.index_put_((ids[:-1], ids[1:]), torch.tensor(1.0), accumulate=True)

@@ -19,7 +19,7 @@ from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
-from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
@@ -68,7 +68,7 @@ def noise(network: DiffusionGemmaNetwork, seed: int) -> NoiseSource:
 
 def ours(network: DiffusionGemmaNetwork, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
     """The tokens of our loop over several canvases, each encoded into the prefix of the next, and the steps taken."""
-    cache, stream = encoded_cache(network, 1 << 30), noise(network, seed)
+    cache, stream = new_prefix_cache(network, 1 << 30), noise(network, seed)
     prefix, steps = list(ids), 0
     for _ in range(CANVASES):
         loop = denoised(network, cache, prefix, [OPEN_ROW], settings, stream)
@@ -142,7 +142,7 @@ def test_a_batch_equals_that_of_generate(
 ) -> None:
     ids, settings = prompt(3), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     theirs = generated(network.model, ids.expand(3, -1), 3, settings, 1)
-    loop = denoised(network, encoded_cache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
+    loop = denoised(network, new_prefix_cache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
     assert loop.prediction_ids.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
     assert loop.steps.tolist() == [round(CANVAS_TOKENS / each) for each in theirs.tokens_per_forward.tolist()]
 
@@ -161,7 +161,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: DiffusionGemmaNe
     """Pinned tokens condition every step, in the canvas and as what the model said of those rows before."""
     ids, settings = prompt(2)[0, :prefix].tolist(), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
     tokens, steps = by_hand(network.model, ids, PINNED[index], settings, 2)
-    loop = denoised(network, encoded_cache(network, 0), ids, [PINNED[index]], settings, noise(network, 2))
+    loop = denoised(network, new_prefix_cache(network, 0), ids, [PINNED[index]], settings, noise(network, 2))
     assert loop.prediction_ids[0].tolist() == tokens
     assert loop.step_number == steps
 
@@ -180,7 +180,10 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     tokens, steps = by_hand(gemma(released).network.model, plan.prefix_ids, row, limited, seed, bias)
     ((first, _, end),) = row.spans
     plain, family = using(released, sampler=limited), gemma(released)
-    kept, family.prefixes = family.prefixes, encoded_cache(family.network, 0)  # rows read among others round otherwise
+    kept, family.prefixes = (
+        family.prefixes,
+        new_prefix_cache(family.network, 0),
+    )  # rows read among others round otherwise
     try:
         (candidate,) = (event for event in plain.infill(request) if isinstance(event, FilledHoles))
     finally:

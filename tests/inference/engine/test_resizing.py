@@ -13,7 +13,7 @@ from torch import Tensor
 from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 from inference.models.family import ModelTraits
-from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
+from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
 
 EXPAND, DELETE = MASK_ID + 1, MASK_ID + 2
@@ -26,10 +26,10 @@ class ByHeart(BigramFamily):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
-        self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 3, can_score=False, can_resize=True)
+        self.traits = ModelTraits(HoleNoise.MASK, MASK_ID + 3, can_score=False, can_resize=True)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
-        self.infill_config = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
+        self.infill_config = InfillConfig(HoleNoise.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> "Remembered":

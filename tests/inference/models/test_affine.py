@@ -37,7 +37,7 @@ def test_codes_are_those_of_the_file(kind: str, scales: np.ndarray) -> None:
     groups, plain = affine.affine_rows(raw, kind), gguf.dequantize(raw, gguf.GGMLQuantizationType[kind])
     assert groups.bits == affine.bits_of(kind) == int(kind[1])
     assert groups.codes.max() < 1 << groups.bits
-    codes, of_scales = affine.rounding(raw, kind)
+    codes, of_scales = affine.rounding_errors(raw, kind)
     assert codes == 0
     assert of_scales <= (2**-11 if kind.endswith("_K") else 0)
     largest = np.abs(plain).max(1, keepdims=True)
@@ -46,7 +46,7 @@ def test_codes_are_those_of_the_file(kind: str, scales: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("kind", "most"), [("Q2_K", 0.06), ("Q3_K", 0.04), ("Q6_K", 0.006)])
 def test_the_others_are_rounded_to_few_bits(kind: str, most: float) -> None:
-    codes, of_scales = affine.rounding(blocks(kind, usual(40)), kind)
+    codes, of_scales = affine.rounding_errors(blocks(kind, usual(40)), kind)
     assert 0 < codes < most
     assert of_scales == 0
     assert affine.is_requantised(kind)

@@ -20,7 +20,7 @@ from inference.messages import Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphCapturer, CudaGraphNetwork, Pass
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
@@ -35,7 +35,7 @@ def network() -> DiffusionGemmaNetwork:
 
 def encoded(network: DiffusionGemmaNetwork, count: int) -> EncodedPrefix:
     ids = torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(count)).tolist()
-    read = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
+    read = EncodedPrefix(network, new_prefix_cache(network, 1 << 30), ids)
     if ids:
         network.encode(torch.tensor([ids]), read)
         read.commit(ids)
@@ -154,7 +154,7 @@ def engine(tmp_path: Path, recorder: OneBuffer) -> Engine:
     save_random_checkpoint(tmp_path, canvas_tokens=64)
     family: Any = registry.load_model(str(tmp_path), device="cpu", dtype="float32")
     family.network = CudaGraphNetwork(family.network.model, recorder)
-    family.prefixes = encoded_cache(family.network, 64 << 20)
+    family.prefixes = new_prefix_cache(family.network, 64 << 20)
     family.traits = dataclasses.replace(family.traits, free_rows=512)
     return Engine(family)
 
@@ -175,7 +175,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
     faster = CudaGraphNetwork(plain.model, AsItIs())
-    assert cuda_graphs.verify_network(lambda: faster, plain) is faster
+    assert cuda_graphs.verified_network(lambda: faster, plain) is faster
     assert not caplog.records
 
 
@@ -185,7 +185,7 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
-        assert cuda_graphs.verify_network(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
+        assert cuda_graphs.verified_network(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
         assert "DiffusionGemmaNetwork differs from DiffusionGemmaNetwork and is not used" in caplog.text
 
 
@@ -201,7 +201,7 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
-    assert cuda_graphs.verify_network(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
+    assert cuda_graphs.verified_network(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
     assert "cannot run here and is not used" in caplog.text
 
 
@@ -236,7 +236,7 @@ def test_keys_and_values_are_not_copied_per_head(ratio: int, number: int) -> Non
     """What is computed is compared above and in test_parity.py."""
     network = KINDS[number](random_model(experts=1, heads=HEADS, global_key_heads=HEADS // ratio))
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS + 9))
-    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
+    prefix = EncodedPrefix(network, new_prefix_cache(network, 0), [])
     network.encode(ids[:, :-9], prefix)
     prefix.commit(ids[0, :-9].tolist())
     once = max(layer.keys.numel() for layer in prefix.view().layers)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from inference.engine.engine import Engine
 from inference.models import catalogue, devices, registry
 from inference.models.diffusion_gemma import weights
-from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from tests.full_shape import made_up
@@ -38,7 +38,7 @@ def four_bit_engine(random_folder: Path) -> Engine:
 
 
 def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
-    prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
+    prefix = EncodedPrefix(network, new_prefix_cache(network, 1 << 30), ids)
     for _ in prefix.prefill():
         pass
     canvas = torch.tensor([ids[-8:]])

@@ -12,7 +12,7 @@ from inference.engine.engine import Engine
 from inference.messages import Hole
 from inference.models import registry, tokenizer_files
 from inference.models.family import ModelAdapter, ModelError
-from inference.models.infill_config import NoiseKind
+from inference.models.infill_config import HoleNoise
 from inference.models.llama import precision
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
@@ -52,7 +52,7 @@ def test_logits_equal_the_stock_layers(published: tuple[str, Path]) -> None:
 def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -> None:
     name, folder = published
     family = load_exact(folder)
-    assert family.traits.noise is NoiseKind.MASK
+    assert family.traits.noise is HoleNoise.MASK
     assert not family.traits.can_score
     assert family.traits.vocabulary_size == VOCABULARY_SIZE
     infill_config, dream = family.infill_config, name.startswith("dream")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, EncodedPrefix, encoded_cache
+from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.prefix_cache import PrefixCache
@@ -46,7 +46,7 @@ def check_equals_fresh(
     network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedKeysValues], ids: Sequence[int], *, reused: int
 ) -> None:
     prefix = encoded(network, cache, ids)
-    fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
+    fresh = encoded(network, new_prefix_cache(network, 1 << 30), ids)
     assert prefix.reused_tokens == reused
     check_alike(network, prefix, fresh)
     prefix.close()
@@ -67,7 +67,7 @@ def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
 
 @pytest.mark.parametrize("index", range(6), ids=[name for name, _, _ in edits(tokens(LONG))])
 def test_after_an_edit_the_cache_equals_a_fresh_one(network: DiffusionGemmaNetwork, index: int) -> None:
-    cache = encoded_cache(network, 1 << 30)
+    cache = new_prefix_cache(network, 1 << 30)
     ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
     encoded(network, cache, ids).close()
     _, edited, reused = edits(ids)[index]
@@ -75,19 +75,19 @@ def test_after_an_edit_the_cache_equals_a_fresh_one(network: DiffusionGemmaNetwo
 
 
 def test_many_edits_in_a_row_keep_equal_to_fresh(network: DiffusionGemmaNetwork) -> None:
-    cache, generator = encoded_cache(network, 1 << 30), torch.Generator().manual_seed(5)
+    cache, generator = new_prefix_cache(network, 1 << 30), torch.Generator().manual_seed(5)
     ids = tokens(LONG)
     for number in range(12):
         cut = int(torch.randint(1, len(ids), (1,), generator=generator))
         ids = ids[:cut] + tokens(9, seed=100 + number)
         prefix = encoded(network, cache, ids, chunk=5)
-        fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
+        fresh = encoded(network, new_prefix_cache(network, 1 << 30), ids)
         check_alike(network, prefix, fresh)
         prefix.close()
 
 
 def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: DiffusionGemmaNetwork) -> None:
-    cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
+    cache, ids = new_prefix_cache(network, 1 << 30), tokens(LONG)
     reading = encoded(network, cache, ids)
     view = reading.view()
     before = decoded(network, view).clone()
@@ -98,20 +98,20 @@ def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Diffusion
 
 
 def test_two_writers_never_share_rows(network: DiffusionGemmaNetwork) -> None:
-    cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
+    cache, ids = new_prefix_cache(network, 1 << 30), tokens(LONG)
     writing = EncodedPrefix(network, cache, ids)
     network.encode(torch.tensor([ids[:30]]), writing)
     writing.commit(ids[:30])
     other = encoded(network, cache, ids[:30] + tokens(10, seed=3))
     network.encode(torch.tensor([ids[30:]]), writing)
     writing.commit(ids[30:])
-    fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
+    fresh = encoded(network, new_prefix_cache(network, 1 << 30), ids)
     check_alike(network, writing, fresh)
     other.close()
 
 
 def test_the_budget_holds_once_nobody_reads(network: DiffusionGemmaNetwork) -> None:
-    cache = encoded_cache(network, 0)
+    cache = new_prefix_cache(network, 0)
     prefix = encoded(network, cache, tokens(LONG))
     assert cache.size_bytes() > 0
     prefix.close()
@@ -119,9 +119,9 @@ def test_the_budget_holds_once_nobody_reads(network: DiffusionGemmaNetwork) -> N
 
 
 def test_the_least_recently_used_goes_first(network: DiffusionGemmaNetwork) -> None:
-    probe = encoded_cache(network, 1 << 30)
+    probe = new_prefix_cache(network, 1 << 30)
     encoded(network, probe, tokens(LONG)).close()
-    cache = encoded_cache(network, 2 * probe.size_bytes())
+    cache = new_prefix_cache(network, 2 * probe.size_bytes())
     for seed in (1, 2, 1, 3):
         encoded(network, cache, tokens(LONG, seed=seed)).close()
     check_equals_fresh(network, cache, tokens(LONG, seed=1), reused=LONG)

@@ -9,7 +9,7 @@ import msgspec
 
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned, Request
 from inference.remote import server_backend
-from inference.remote.server_backend import ServerBackend
+from inference.remote.server_backend import RemoteBackend
 from inference.serving.scheduler import Job
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
@@ -63,7 +63,7 @@ def job(asked: Request, *, within_s: float | None = None) -> Job:
 
 
 async def answered(
-    infiller: ServerBackend, asked: InfillRequest, *, within_s: float | None = None
+    infiller: RemoteBackend, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[FilledHoles], Done]:
     events = [event async for event in infiller.replies(job(asked, within_s=within_s))]
     done = events[-1]
@@ -72,5 +72,5 @@ async def answered(
     return drafts, [event for event in events if isinstance(event, FilledHoles)], done
 
 
-async def fills(infiller: ServerBackend, asked: InfillRequest) -> list[tuple[str, ...]]:
+async def fills(infiller: RemoteBackend, asked: InfillRequest) -> list[tuple[str, ...]]:
     return [candidate.texts for candidate in (await answered(infiller, asked))[1]]

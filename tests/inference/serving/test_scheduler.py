@@ -144,7 +144,7 @@ ERRORS: dict[str, tuple[Exception, ErrorCode]] = {
 class ScriptedEngine:
     """Fails each request in its second step as its id says; one that is "endless" goes on until it is closed."""
 
-    prefills_next = False
+    is_prefill_pending = False
 
     def __init__(self) -> None:
         self.running = 0
@@ -170,7 +170,7 @@ class ScriptedEngine:
 
     def run_idle_task(self) -> bool:
         self.has_prepared.set()
-        if not self.prefills_next:
+        if not self.is_prefill_pending:
             raise MemoryError
         return True
 
@@ -254,7 +254,7 @@ async def test_reading_ahead_shares_the_time_of_next_edits_alone() -> None:
     async with engine_thread() as (engine, asker):
         asker.submit(NextEditRequest("endless", "", ()))
         await until(lambda: engine.running)
-        engine.prefills_next = True
+        engine.is_prefill_pending = True
         await until(engine.has_prepared.is_set)
         asker.ask("endless too")
         await until(lambda: engine.running == 2)
@@ -262,7 +262,7 @@ async def test_reading_ahead_shares_the_time_of_next_edits_alone() -> None:
         asker.ask("fine")
         assert await asker.end("fine") is Outcome.COMPLETE
         assert not engine.has_prepared.is_set()
-        engine.prefills_next = False
+        engine.is_prefill_pending = False
 
 
 # --- A server ---

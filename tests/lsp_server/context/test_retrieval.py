@@ -10,8 +10,8 @@ import pytest
 from inference.messages import Snippet, estimate_tokens, fit_snippets
 from lsp_server.context.retrieval import (
     MAX_UNFINISHED,
+    ContextGatherer,
     ContextQuery,
-    ContextSource,
     OpenFile,
     select_context,
 )
@@ -292,7 +292,7 @@ def test_a_piece_that_does_not_fit_is_cut_after_a_line() -> None:
 
 async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) -> None:
     """As a lost network drive does: each query holds the text of every open document."""
-    drive_is_back, source = threading.Event(), ContextSource()
+    drive_is_back, source = threading.Event(), ContextGatherer()
     query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
     query = replace(query, unreadable_reason=lambda path, language: None if drive_is_back.wait() else "")
     for _ in range(20):

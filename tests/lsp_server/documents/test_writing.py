@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lsp_server.documents.reading import NEW_PREFIX, BadInputError, replace_text
+from lsp_server.documents.reading import NEW_PREFIX, BadInputError, overwrite_file
 from tests.workers import PATIENCE_S, short_folder
 
 NOBODY = 65_534
@@ -22,13 +22,13 @@ REPLACER = """
 import resource, sys
 from itertools import cycle, pairwise
 from pathlib import Path
-from lsp_server.documents.reading import replace_text
+from lsp_server.documents.reading import overwrite_file
 file, texts = Path(sys.argv[1]), ["old\\n" * 100, "new text\\n" * 200]
 if limit := int(sys.argv[2]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 print("ready", flush=True)
 for old, new in pairwise(cycle(texts)):
-    replace_text(file, file, old, new)
+    overwrite_file(file, file, old, new)
 """
 """A process that does nothing else; its second argument is the most bytes that a file of its may have, or 0."""
 
@@ -51,7 +51,7 @@ def file(folder: Path) -> Path:
 def replaced(file: Path) -> str:
     """What the file holds afterwards; nothing lies beside it that was not there."""
     before = set(file.parent.iterdir())
-    replace_text(file, file, OLD, NEW)
+    overwrite_file(file, file, OLD, NEW)
     assert set(file.parent.iterdir()) == before
     return file.read_text()
 
@@ -71,7 +71,7 @@ def test_a_file_with_several_names_is_left_alone(file: Path) -> None:
     other = file.parent / "other.py"
     other.hardlink_to(file)
     with pytest.raises(BadInputError, match="several names"):
-        replace_text(file, file, OLD, NEW)
+        overwrite_file(file, file, OLD, NEW)
     assert file.read_text() == other.read_text() == OLD
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_is_not_ours_is_left_as_it_was(file: Path) -> None:
     file.parent.chmod(0o777)
     file.chmod(0o666)
     with as_nobody(), pytest.raises(BadInputError, match="left as it was"):
-        replace_text(file, file, OLD, NEW)
+        overwrite_file(file, file, OLD, NEW)
     assert (file.stat().st_uid, file.read_text(), len(list(file.parent.iterdir()))) == (0, OLD, 1)
 
 
@@ -109,7 +109,7 @@ def test_a_name_may_be_as_long_as_names_can_be(folder: Path, name: str) -> None:
 
 def test_what_someone_else_has_changed_is_not_overwritten(file: Path) -> None:
     with pytest.raises(BadInputError, match="changed by someone else"):
-        replace_text(file, file, "another\n", NEW)
+        overwrite_file(file, file, "another\n", NEW)
     assert file.read_text() == OLD
 
 
@@ -147,7 +147,7 @@ def test_what_somebody_saves_meanwhile_is_not_lost(file: Path) -> None:
         saving = Thread(target=save_meanwhile, args=(file, done))
         saving.start()
         try:
-            replace_text(file, file, OLD, "n" * 16_000_000)
+            overwrite_file(file, file, OLD, "n" * 16_000_000)
         except BadInputError as refusal:
             is_refused = "changed by someone else" in str(refusal)
         done.set()

@@ -17,9 +17,9 @@ from lsp_server.http.schemas import (
     build_document,
     decode_request,
     fill_budget,
-    fim_input_of,
     find_hole,
     parse_fim_prompt,
+    screened_fim_input,
 )
 from lsp_server.settings.schema import Settings
 
@@ -73,13 +73,13 @@ def test_the_limit_of_tokens_is_kept_within_ours() -> None:
 
 def test_a_secret_file_is_not_sent_as_context() -> None:
     extra = [{"filename": name, "text": "x = 1"} for name in ("a.py", ".env", "/home/u/.ssh/id_rsa", "b.py")]
-    assert [each.path for each in fim_input_of(asked(input_extra=extra), Settings()).context] == ["b.py", "a.py"]
+    assert [each.path for each in screened_fim_input(asked(input_extra=extra), Settings()).context] == ["b.py", "a.py"]
 
 
 def test_a_secret_file_is_not_filled() -> None:
     params = OpenAiCompletionRequest(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
     with pytest.raises(ValueError, match="secrets"):
-        fim_input_of(params, Settings())
+        screened_fim_input(params, Settings())
 
 
 @pytest.mark.parametrize(("path", "language"), [("src/a b#.py", "python"), ("C:\\x\\a.rs", "rust"), ("", "")])
@@ -129,7 +129,7 @@ def test_other_prompts_are_taken_apart(prompt: str) -> None:
 @pytest.mark.parametrize("prompt", ["<|im_start|>user\nHello", "<|code_prefix|>x = ", "<|begin|>x<|hole|>y<|end|>"])
 def test_a_prompt_of_an_unknown_form_is_refused(prompt: str) -> None:
     with pytest.raises(ValueError, match="unknown form"):
-        fim_input_of(OpenAiCompletionRequest(prompt=prompt), Settings())
+        screened_fim_input(OpenAiCompletionRequest(prompt=prompt), Settings())
 
 
 LOOP = "int f(int n) {\n    while (n) {\n        n--;\n", "\n    }\n    return n;\n}\n"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inference.remote.access import EndpointAuth
+from inference.remote.access import AccessControl
 from lsp_server.lsp.transports import MAX_UNREAD_BYTES, ListenAddress, Listener, Write, framed, listen_tcp
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import until
@@ -54,7 +54,7 @@ async def tcp_client(address: ListenAddress) -> asyncio.WriteTransport:
 
 async def listen(start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
     listening = ADDRESS.listen()
-    listener = await listen_tcp([listening], lambda write, _: start(write), EndpointAuth(""))
+    listener = await listen_tcp([listening], lambda write, _: start(write), AccessControl(""))
     return listener, ListenAddress(*listening.getsockname())
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.next_edit.judge import EditJudge
+from lsp_server.next_edit.judge import EditValidator
 from lsp_server.syntax.parsing import Source
 
 TEXT = "total = 1\nprint(total)\nprint(count)\n"
@@ -14,11 +14,11 @@ TEXT = "total = 1\nprint(total)\nprint(count)\n"
 @pytest.mark.parametrize(("text", "is_offered"), [("2", True), ("2\u200b", False), ("'\U000e0041'", False)])
 def test_edit_with_invisible_characters_is_not_offered(text: str, is_offered: bool, language: str) -> None:
     source = Source.parse(language, "x = 1\n")
-    assert bool(EditJudge(source).edits_to_offer([NextEdit(4, 5, text)])) is is_offered
+    assert bool(EditValidator(source).edits_to_offer([NextEdit(4, 5, text)])) is is_offered
 
 
 def test_edit_that_breaks_the_syntax_is_not_offered() -> None:
-    assert EditJudge(Source.parse("python", "x = 1\n")).edits_to_offer([NextEdit(4, 5, "(")]) == []
+    assert EditValidator(Source.parse("python", "x = 1\n")).edits_to_offer([NextEdit(4, 5, "(")]) == []
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_edit_that_breaks_the_syntax_is_not_offered() -> None:
     ],
 )
 def test_edit_that_undoes_the_users_is_not_offered(start: int, end: int, text: str, *, is_offered: bool) -> None:
-    judge = EditJudge(Source.parse("python", TEXT), ["count = 1\nprint(total)\nprint(count)\n"])
+    judge = EditValidator(Source.parse("python", TEXT), ["count = 1\nprint(total)\nprint(count)\n"])
     assert bool(judge.edits_to_offer([NextEdit(start, end, text)])) is is_offered
 
 

@@ -11,7 +11,7 @@ from inference.messages import ScoredEdit
 from lsp_server.documents.document import Document
 from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
 from lsp_server.next_edit.edits import trimmed_edit
-from lsp_server.next_edit.rewrite_filter import filtered_edits
+from lsp_server.next_edit.rewrite_filter import edits_from_rewrite
 from tests.lsp_server.fixtures import Case, cases
 
 FIXTURE = Path(__file__).parent / "fixtures" / "rewrites" / "edits_that_are_one.txt"
@@ -23,7 +23,7 @@ def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool =
     cursor, text = marked.index("|"), marked.replace("|", "", 1)
     snapshot = Document("file:///project/a", language, 1, text).snapshot()
     others = [ChangedDocument("file:///project/b", language, "x", ["y"])] if is_beside else []
-    found = filtered_edits(NextEditInput(snapshot, earlier, cursor, others), ScoredEdit(0, len(text), new))
+    found = edits_from_rewrite(NextEditInput(snapshot, earlier, cursor, others), ScoredEdit(0, len(text), new))
     assert [abs(edit.start - cursor) for edit in found[:1]] <= [abs(edit.start - cursor) for edit in found[-1:]]
     found.sort(key=lambda edit: edit.start)
     after = text

@@ -16,7 +16,7 @@ from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.refine.refiner import NotRefinedError, Refiner
+from lsp_server.refine.refiner import NotRefinedError, PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.settings.worker_options import partner_options
@@ -56,7 +56,7 @@ class Scene:
         return suggestion.id
 
     async def refine(self, suggestion_id: str) -> None:
-        await self.session.feature(Refiner).refine_suggestion(URI, suggestion_id)
+        await self.session.feature(PartnerRefiner).refine_suggestion(URI, suggestion_id)
 
     async def accept_first(self) -> None:
         """The user accepts the first suggestion."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inference.models import catalogue, model_store
-from inference.remote.file_privacy import privacy_problem
+from inference.remote.file_privacy import folder_permission_problem
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
 from lsp_server.settings.worker_options import edit_model_options, options_problem, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
@@ -86,15 +86,15 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "open").mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(tmp_path / "private")
-    assert privacy_problem(tmp_path / "private") is None
-    assert privacy_problem(tmp_path / "missing") is None
-    assert "chmod 700" in privacy_problem(tmp_path / "open")
+    assert folder_permission_problem(tmp_path / "private") is None
+    assert folder_permission_problem(tmp_path / "missing") is None
+    assert "chmod 700" in folder_permission_problem(tmp_path / "open")
     for mode in (0o1777, 0o777, 0o1755):
         (tmp_path / "open").chmod(mode)
-        assert "chmod" not in privacy_problem(tmp_path / "open"), "it is not ours alone to close"
-        assert FOLDER_VARIABLE in privacy_problem(tmp_path / "open")
+        assert "chmod" not in folder_permission_problem(tmp_path / "open"), "it is not ours alone to close"
+        assert FOLDER_VARIABLE in folder_permission_problem(tmp_path / "open")
     (tmp_path / "file").touch(0o600)
-    assert privacy_problem(tmp_path / "link") and privacy_problem(tmp_path / "file")
+    assert folder_permission_problem(tmp_path / "link") and folder_permission_problem(tmp_path / "file")
 
 
 def test_only_a_chosen_folder_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,9 +270,9 @@ def test_what_there_was_no_time_to_read_is_read_while_idle(middle: Engine) -> No
 def test_a_prompt_is_prefilled_ahead_and_nothing_written(middle: Engine) -> None:
     before = LONG[:4_000] + "value_x = "
     ahead = [event for event in middle.infill(request(before, line(), AFTER, quick=True, prefill_only=True)) if event]
-    assert [type(event) for event in ahead] == [Done] and middle.prefills_next
+    assert [type(event) for event in ahead] == [Done] and middle.is_prefill_pending
     hits = middle.ahead_hits
-    while middle.prefills_next:
+    while middle.is_prefill_pending:
         middle.run_idle_task()
     stats = fill(middle, before + "7", line(), AFTER, quick=True).done.stats
     assert stats.prefix_tokens > 500 and stats.prefix_tokens - stats.reused_tokens < 20

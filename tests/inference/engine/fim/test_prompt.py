@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.ending import Ending
+from inference.ending import FillEnding
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.engine import Engine
 from inference.engine.fim.prompt import FimPrompt, PromptBuilder
@@ -14,7 +14,7 @@ from inference.messages import Hole, HoleKind, Snippet
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
-PLAIN = FimPrompt((1,), b"", 0, "", 0, 40, False, Ending("", "\ndef main():\n    pass\n"))
+PLAIN = FimPrompt((1,), b"", 0, "", 0, 40, False, FillEnding("", "\ndef main():\n    pass\n"))
 
 
 def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> FimPrompt:
@@ -78,7 +78,7 @@ def test_a_line_of_prose_ends_after_fewer_tokens(middle: Engine, before: str, li
 
 
 def test_line_ends_at_its_first_break() -> None:
-    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=Ending("    f("))
+    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=FillEnding("    f("))
     assert one.find_stop(b"    f(x)\n", b")\n") == 8
     assert one.text(b"    f(x)") == "x)"
     assert one.find_stop(b"    f(x)\r\n", b")\r\n") == 8
@@ -86,7 +86,7 @@ def test_line_ends_at_its_first_break() -> None:
 
 
 def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
-    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=Ending("    f(", ") + y"))
+    one = replace(PLAIN, single_line=True, forced_start=b"    f(", healed_bytes=6, ending=FillEnding("    f(", ") + y"))
     assert one.find_stop(b"    f(g(x)", b")") is None
     assert one.find_stop(b"    f(g(x))", b")") == 10
     assert one.find_stop(b'    f(":)', b")") is None, "a string is unfinished"
@@ -102,7 +102,7 @@ def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
 @pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
 def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
     """A model answers a file of tabs in spaces, too, and the reverse."""
-    one = replace(PLAIN, forced_start=before.encode(), healed_bytes=len(before), ending=Ending(before))
+    one = replace(PLAIN, forced_start=before.encode(), healed_bytes=len(before), ending=FillEnding(before))
     text = f"{before}x = 1\n{inside}\n"
     assert one.find_stop(text.encode(), b"\n") is None
     end = one.find_stop(f"{text}  def g(self):\n".encode(), b"\n")
@@ -111,18 +111,18 @@ def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) 
 
 def test_a_text_ends_before_an_explanation() -> None:
     """A model tuned to chat closes the code block that it believes to be in, and explains the code."""
-    one = replace(PLAIN, ending=Ending(has_fences=False))
+    one = replace(PLAIN, ending=FillEnding(has_fences=False))
     text = "x = 1\ny = 2\n```\n"
     for more in ("", "\n"):
         assert text[: one.find_stop((text + more).encode(), b"\n")] == "x = 1\ny = 2"
     for inside in ("x = 1\n# ```\n", '"""a\n```\n', "x = `\n```\n"):
         assert one.find_stop(inside.encode(), b"\n") is None
-    for around in (Ending(), Ending("```\n", has_fences=False), Ending("", "\n```\n", has_fences=False)):
+    for around in (FillEnding(), FillEnding("```\n", has_fences=False), FillEnding("", "\n```\n", has_fences=False)):
         assert replace(one, ending=around).find_stop(text.encode(), b"\n") is None
 
 
 def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
-    one = replace(PLAIN, single_line=True, ending=Ending("f(", ")"))
+    one = replace(PLAIN, single_line=True, ending=FillEnding("f(", ")"))
     assert one.text(b"name + x)") == "name + x"
     assert one.text(b"name(x)") == "name(x)"
     assert one.text(b")") == ""

@@ -34,7 +34,7 @@ def error(found: torch.Tensor, packed: Int8Weight, rows: torch.Tensor) -> float:
 def test_a_row_has_the_same_products_alone_and_among_others(
     packed: Int8Weight, fine: bool, groups: int, most: float
 ) -> None:
-    if not linear.has_dynamic():
+    if not linear.has_dynamic_int8():
         pytest.skip("this processor has no such products")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -50,7 +50,7 @@ def test_a_row_has_the_same_products_alone_and_among_others(
 
 
 def test_products_of_the_largest_values_do_not_overflow() -> None:
-    if not linear.has_dynamic():
+    if not linear.has_dynamic_int8():
         pytest.skip("this processor has no such products")
     packed = Int8Weight(*quantise_rows(torch.ones(HIGH, WIDE)))
     for rows in (torch.ones(1, WIDE), -torch.ones(70, WIDE)):

@@ -8,7 +8,7 @@ from inference.engine.canvas.plan import text_and_holes
 from inference.engine.engine import Engine
 from inference.engine.fim.prompt import PromptBuilder
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.fim_tokens import TABLE, tokens_in_vocabulary
+from inference.models.fim_tokens import TABLE, detect_fim_tokens
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
@@ -59,5 +59,5 @@ def test_shorter_prompts_show_less_of_both_sides(family: LlamaFimAdapter) -> Non
 @pytest.mark.parametrize(("name", "is_suffix_first"), [("granite-8b-code-base", False), ("Mellum-4b-base", True)])
 def test_the_name_tells_equal_tokens_apart(name: str, is_suffix_first: bool) -> None:
     tokens = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<filename>", "<reponame>", "<|endoftext|>")
-    found = tokens_in_vocabulary(tokens, name)
+    found = detect_fim_tokens(tokens, name)
     assert found is not None and found.is_suffix_first == is_suffix_first

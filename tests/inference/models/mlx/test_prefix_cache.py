@@ -8,7 +8,7 @@ import torch
 from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.mlx import weights
-from inference.models.mlx.network import MlxNetwork
+from inference.models.mlx.network import MlxDiffusionNetwork
 from tests.inference.models.test_prefix_cache import (  # noqa: F401
     test_after_an_edit_the_cache_equals_a_fresh_one,
     test_many_edits_in_a_row_keep_equal_to_fresh,
@@ -20,9 +20,9 @@ from tests.inference.models.test_prefix_cache import (  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def network(random_folder: Path) -> MlxNetwork:
+def network(random_folder: Path) -> MlxDiffusionNetwork:
     found = registry.open_checkpoint(str(random_folder))
-    return MlxNetwork(weights.load_model(found, "float32", on_gpu=False, progress=lambda _share, _what: None))
+    return MlxDiffusionNetwork(weights.load_model(found, "float32", on_gpu=False, progress=lambda _share, _what: None))
 
 
 def test_it_predicts_what_transformers_predicts(released: Engine) -> None:

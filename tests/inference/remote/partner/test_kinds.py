@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from inference.engine.fim.query import ContextWindow
+from inference.engine.fim.query import PartnerContextWindow
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
@@ -71,7 +71,7 @@ def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
 
 @pytest.mark.parametrize("token", ["<|fim_middle|>", "<|endoftext|>", "<|file_sep|>"])
 def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
-    prefix, suffix = ContextWindow().crop(f"a{token}b", f"c{token}d", 64, TABLE["qwen2.5-coder"].control_tokens)
+    prefix, suffix = PartnerContextWindow().crop(f"a{token}b", f"c{token}d", 64, TABLE["qwen2.5-coder"].control_tokens)
     assert (prefix, suffix) == ("b", "c")
 
 
