@@ -58,13 +58,17 @@ def ggml_name(name: str) -> str:
     return plain.get(name, "")
 
 
-def write_diffusion_gguf(folder: Path, file: Path, kind: str, rename: Callable[[str], str] = str) -> None:
-    """The checkpoint in a folder as a file whose matrices are of type `kind`. `rename` "" leaves a tensor out."""
+def write_diffusion_gguf(
+    folder: Path, file: Path, kind: str, rename: Callable[[str], str] = str, *, part_tensors: int = 0
+) -> None:
+    """The checkpoint in a folder as a file whose matrices are of type `kind`, or as parts of so many tensors. `rename`
+    "" leaves a tensor out.
+    """
     config = json.loads((folder / "config.json").read_text())
     text = config["text_config"]
     is_sliding = [each == "sliding_attention" for each in text["layer_types"]]
     full = text["per_layer_config"][str(is_sliding.index(False))]
-    writer = gguf.GGUFWriter(file, ARCHITECTURE)
+    writer = gguf.GGUFWriter(file, ARCHITECTURE, split_max_tensors=part_tensors)
     keys = {
         "block_count": text["num_hidden_layers"],
         "context_length": text["max_position_embeddings"],
@@ -140,19 +144,15 @@ def test_it_is_the_checkpoint_that_it_was_made_from(folder: Path, tmp_path: Path
     for kind in ("F32", "BF16", "Q8_0", "Q5_0", "Q4_0"):
         file = tmp_path / f"{kind}.gguf"
         write_diffusion_gguf(folder, file, kind)
-        models = [
-            registry.load_model(str(place), device="cpu", dtype="float32")
-            for place in (file, with_weights_of(file, folder, tmp_path / kind))
-        ]
+        places = file, with_weights_of(file, folder, tmp_path / kind)
+        models = [registry.load_model(str(place), device="cpu", dtype="float32") for place in places]
         stored, plain = (dict(model.network.model.named_parameters()) for model in models)
         assert stored.keys() == plain.keys()
         assert all(torch.equal(stored[name], plain[name]) for name in plain), kind
         sampler = models[0].infill_config.sampler
         assert (sampler.max_steps, sampler.entropy_bound, sampler.t_min) == (12, 0.25, 0.5)
         assert models[0].network.window == WINDOW
-        settings = models[1].infill_config
         models[1].infill_config = models[0].infill_config
-        assert settings.canvas_tokens == models[0].infill_config.canvas_tokens
         filled, expected = (
             [
                 (event.pieces, event.confidences)
@@ -171,10 +171,8 @@ def test_older_names_are_known_and_what_is_missing_is_said(folder: Path, tmp_pat
     )
     assert "model.encoder.language_model.layers.3.layer_scalar" in hub_tensors(header.read_header(file))
     registry.load_model(str(file), device="cpu", dtype="float32")
-    for missing, words in {
-        "self_cond_up": "left out its self-conditioning",
-        "ffn_down_exps.w": "experts.down_proj is missing",
-    }.items():
+    wrong = {"self_cond_up": "left out its self-conditioning", "ffn_down_exps.w": "experts.down_proj is missing"}
+    for missing, words in wrong.items():
         write_diffusion_gguf(folder, file, "F32", lambda name, missing=missing: "" if missing in name else name)
         with pytest.raises(ModelError, match=words):
             registry.load_model(str(file), device="cpu", dtype="float32")
@@ -194,21 +192,7 @@ def test_parts_are_read_together(folder: Path, tmp_path: Path, monkeypatch: pyte
     write_diffusion_gguf(folder, whole, "Q8_0")
     studio = tmp_path / "home" / ".lmstudio" / "models" / "a" / "b"
     studio.mkdir(parents=True)
-    read = gguf.GGUFReader(whole)
-    halves = read.tensors[: len(read.tensors) // 2], read.tensors[len(read.tensors) // 2 :]
-    for number, tensors in enumerate(halves, 1):
-        writer = gguf.GGUFWriter(studio / f"m-{number:05}-of-00002.gguf", ARCHITECTURE)
-        for key, field in read.fields.items() if number == 1 else ():
-            if not key.startswith(("GGUF.", "general.architecture")):
-                writer.add_key_value(
-                    key, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None
-                )
-        writer.add_uint16("split.count", 2)
-        for tensor in tensors:
-            writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-        for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-            write()
-        writer.close()
+    write_diffusion_gguf(folder, studio / "m.gguf", "Q8_0", part_tensors=len(gguf.GGUFReader(whole).tensors) // 2 + 1)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (found,) = [one for one in discovery.discover_foreign_models() if one.program == "LM Studio"]
     models = [registry.load_model(str(place), device="cpu", dtype="float32") for place in (found.path, studio, whole)]

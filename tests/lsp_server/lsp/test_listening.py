@@ -11,7 +11,6 @@ from lsp_server.lsp.transports import MAX_UNREAD_BYTES, ListenAddress, Listener,
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import until
 
-ADDRESS = ListenAddress("127.0.0.1", 0)
 OPEN: list[asyncio.StreamWriter] = []
 """A writer that nobody has any more closes its connection."""
 
@@ -53,7 +52,7 @@ async def tcp_client(address: ListenAddress) -> asyncio.WriteTransport:
 
 
 async def listen(start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
-    listening = ADDRESS.listen()
+    listening = ListenAddress("127.0.0.1", 0).listen()
     listener = await listen_tcp([listening], lambda write, _: start(write), AccessControl(""))
     return listener, ListenAddress(*listening.getsockname())
 
