@@ -112,7 +112,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         if self._model.traits.can_resize:
             choices = length.resizable_start_lengths(holes, num_candidates)
         elif is_late:
-            choices = [length.usual_hole_lengths(holes)]
+            choices = [length.usual_length_per_hole(holes)]
         else:
             count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
             choices = length.candidate_lengths(holes, count)

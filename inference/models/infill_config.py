@@ -64,7 +64,7 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
 
-class MaxHoleTokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MaxTokensByHoleKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most tokens of a hole of each kind, unless the request says. None: a share of the canvas."""
 
     expression: Slots = 16
@@ -94,7 +94,7 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
     """How much of the last suffix goes on the canvas if every row costs time: see `ModelTraits.free_rows`."""
-    slots: MaxHoleTokens = MaxHoleTokens()
+    slots: MaxTokensByHoleKind = MaxTokensByHoleKind()
     prompt: Literal["plain", "chat"] = "plain"
     quick_steps: Steps = 8
     """The most denoising steps of an automatic request."""

@@ -24,7 +24,7 @@ _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
 """Kinds of nodes in which a type is an argument of another one."""
 
 
-def resolves_to_scope(names: NameIndex, name: Occurrence, scope: int) -> bool:
+def is_bound_by_scope(names: NameIndex, name: Occurrence, scope: int) -> bool:
     """Whether nothing between a name and `scope` binds it."""
     if name.binder is not None:
         return name.binder.id == scope
@@ -154,7 +154,7 @@ def _means_member(
             return is_unique and any(_is_instance(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
             return name.receiver in owners or _component_takes(names, name, owners)
-        case Role.USE if new.binder is not None and resolves_to_scope(names, name, new.binder.id):
+        case Role.USE if new.binder is not None and is_bound_by_scope(names, name, new.binder.id):
             return True
         case Role.USE:
             is_case = names.field_path(name.node, name.ancestors[0]) in names.rules.cases

@@ -10,9 +10,9 @@ from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.members import (
     defining_line,
     function_of_parameter,
+    is_bound_by_scope,
     is_call_of,
     parameter_declaration,
-    resolves_to_scope,
     uses_of_member,
 )
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
@@ -96,7 +96,7 @@ def _uses_of_binding(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iter
         return
     inside = [name for name in names.occurrences(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
-    own = [name for name in plain if resolves_to_scope(names, name, scope.id)]
+    own = [name for name in plain if is_bound_by_scope(names, name, scope.id)]
     redeclared = names.rules.redeclared
     declared = (new, *(name for name in own if name.binder == scope))
     heads = [name.ancestors[0] for name in declared if name.ancestors[0].type in redeclared]

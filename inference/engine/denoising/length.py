@@ -44,7 +44,7 @@ class DenoisingLimits:
 def grid_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` choices of lengths, spread evenly over a rising grid within the limits; for 1 the usual one."""
     if count == 1:
-        return [usual_hole_lengths(holes)]
+        return [usual_length_per_hole(holes)]
     grids = [_grid(hole) for hole in holes]
     steps = range(count)
     spread = (tuple(grid[round(i * (len(grid) - 1) / (count - 1))] for grid in grids) for i in steps)
@@ -56,7 +56,7 @@ def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tup
 
     As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.
     """
-    choices = [usual_hole_lengths(holes), *grid_lengths(holes, count)]
+    choices = [usual_length_per_hole(holes), *grid_lengths(holes, count)]
     longer = [
         tuple(max(size, min(_MIN_RESIZABLE_ROWS, hole.max_rows)) for size, hole in zip(sizes, holes, strict=True))
         for sizes in choices
@@ -67,11 +67,11 @@ def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tup
 def candidate_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` lengths to try where the checkpoint gives no signal: the usual ones of a line first."""
     if not all(hole.single_line for hole in holes):
-        return list(dict.fromkeys(usual_hole_lengths(holes, part) for part in _PARTS_OF_USUAL[:count]))
+        return list(dict.fromkeys(usual_length_per_hole(holes, part) for part in _PARTS_OF_USUAL[:count]))
     return sorted(grid_lengths(holes, count), key=lambda sizes: length_deviation(holes, sizes))
 
 
-def usual_hole_lengths(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[int, ...]:
+def usual_length_per_hole(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[int, ...]:
     """The likeliest length of each hole judging only by its limits, or that part of it."""
     usual = [_USUAL_LINE if hole.single_line else min(_USUAL_BLOCK, hole.max_rows * 2 // 3) for hole in holes]
     sizes = [round(size * part) for size in usual]
@@ -80,7 +80,7 @@ def usual_hole_lengths(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[
 
 def length_deviation(holes: Sequence[CanvasHole], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
-    ratios = [max(1, size) / max(1, usual) for size, usual in zip(sizes, usual_hole_lengths(holes), strict=True)]
+    ratios = [max(1, size) / max(1, usual) for size, usual in zip(sizes, usual_length_per_hole(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
 
 

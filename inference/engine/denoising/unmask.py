@@ -35,7 +35,7 @@ _TOP_P_TOKENS = 1024
 """How many tokens of a row to sort for top-p, which is nearly always enough."""
 
 
-def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def linear_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) masked rows -> (B,) how many to write now if time falls evenly, often 0; all at the last step."""
     if step >= steps - 1:
         return masked
@@ -50,12 +50,12 @@ def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
     return (masked.float() * share.to(masked.device)).round().long()
 
 
-def single_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def one_per_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) -> (B,), the same with one row a step, or as many as it takes to finish with the last step."""
     return -(-masked // max(1, steps - step))
 
 
-UNMASK_SCHEDULES = {"linear": linear_count, "rounded": rounded_count, "single": single_count}
+UNMASK_SCHEDULES = {"linear": linear_step_count, "rounded": rounded_count, "single": one_per_step_count}
 """By `SamplerSettings.schedule`."""
 
 

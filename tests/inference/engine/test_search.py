@@ -56,7 +56,7 @@ def test_usual_length_keeps_within_limits() -> None:
         CanvasHole(24, min_rows=20),
         CanvasHole(0, 0),
     ]
-    assert length.usual_hole_lengths(holes) == (6, 40, 4, 20, 0)
+    assert length.usual_length_per_hole(holes) == (6, 40, 4, 20, 0)
 
 
 TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
