@@ -43,7 +43,7 @@ def linear_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     return (masked.float() * (1 - times[step + 1] / times[step])).long()
 
 
-def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def rounded_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) -> (B,), the same by MDLM's rule: the share of the steps left, rounded half to even."""
     now, then = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
     share = 1 - (1 - (1 - then)) / (1 - (1 - now))
@@ -55,7 +55,7 @@ def one_per_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     return -(-masked // max(1, steps - step))
 
 
-UNMASK_SCHEDULES = {"linear": linear_step_count, "rounded": rounded_count, "single": one_per_step_count}
+UNMASK_SCHEDULES = {"linear": linear_step_count, "rounded": rounded_step_count, "single": one_per_step_count}
 """By `SamplerSettings.schedule`."""
 
 
