@@ -41,7 +41,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 def network(found: Checkpoint, dtype: str) -> LlamaNetwork:
-    reader = NetworkBuilder(found, torch.device("cpu"), dtype, None if has_dynamic_int8() else 8)
+    reader = NetworkBuilder(found, torch.device("cpu"), dtype, dynamic=has_dynamic_int8())
     return reader.network(lambda _share, _what: None)
 
 
