@@ -155,7 +155,7 @@ def _gguf_in(path: Path) -> Path | None:
         return path
     if (path / "config.json").exists():
         return None
-    files = sorted(file for file in path.glob(f"*{header.SUFFIX}") if not header.is_later_part(file))
+    files = sorted(file for file in path.glob(f"*{header.SUFFIX}") if header.part_number(file) < 2)
     if len(files) > 1:
         raise ModelError(f"{path} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
     return files[0] if files else None
@@ -168,7 +168,7 @@ def checkpoint_path(model: str) -> Path:
     folder = Path(model).expanduser()
     is_gguf = folder.suffix.lower() == header.SUFFIX or folder.is_file()
     if not catalogue.is_name_or_hub_id(model) and (folder.is_dir() or is_gguf):
-        return folder.resolve()
+        return model_store.real_path(folder)
     try:
         if not catalogue.find_entry(model) and not catalogue.is_hub_id(model):
             raise ModelError(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens, machine_cache
+from inference.models import checkpoint_files, edit_prompts, fim_tokens, machine_cache, model_store
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_config
@@ -59,9 +59,10 @@ class ForeignModel:
 
     @property
     def can_fill(self) -> bool:
-        """Whether it is usable and trained to fill the middle, judging by its name."""
-        is_trained = "coder" in self.name.lower() or fim_tokens.guess_fim_kind(self.name) is not None
-        return is_trained and not self.problem and not self.edit_kind
+        """Whether it is usable and fills holes, judging by its name."""
+        name = self.name.lower()
+        is_able = "coder" in name or "diffusiongemma" in name or fim_tokens.guess_fim_kind(name) is not None
+        return is_able and not self.problem and not self.edit_kind
 
     @property
     def edit_kind(self) -> EditKind | None:
@@ -93,7 +94,8 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
         with suppress(OSError):  # deleted meanwhile
             about = file.stat()
             entry = cached.get(str(file))
-            if entry is None or entry[:2] != (about.st_size, about.st_mtime_ns):
+            is_changed = entry is None or entry[:2] != (about.st_size, about.st_mtime_ns)
+            if entry is None or is_changed or header.part_number(file):  # other parts may come and go
                 entry = _Header(about.st_size, about.st_mtime_ns, _problem_of(file))
             if str(file).isprintable() and os.access(file, os.R_OK):  # permission changes neither size nor time
                 headers[str(file)] = entry
@@ -105,7 +107,7 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
 
 def find_foreign_model_file(name: str) -> str:
     """The path of the first model that `discover_foreign_models` calls so; "" if there is none. Reads no header."""
-    return next((str(path.resolve()) for _, label, path in _distinct() if printable(label) == name), "")
+    return next((str(model_store.real_path(path)) for _, label, path in _distinct() if printable(label) == name), "")
 
 
 def _distinct() -> Iterator[tuple[str, str, Path]]:
@@ -142,7 +144,7 @@ def _files() -> Iterator[tuple[str, str, Path]]:
         yield from _ollama_files(folder)
     for program, folder in _folders():
         for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
-            if not header.is_later_part(path):
+            if header.part_number(path) < 2:
                 yield program, path.stem, path
 
 

@@ -16,6 +16,7 @@ from msgspec import Meta
 from inference.models import catalogue, checkpoint_files
 from inference.models.catalogue import CatalogueEntry
 from inference.models.family import ModelError
+from inference.models.gguf import header
 
 RECORD = "pulled.json"
 CONFIG = "config.json"
@@ -67,6 +68,11 @@ class PullTarget:
     entry: CatalogueEntry | None
     pinned: PullRecord | None
     only: str
+
+
+def real_path(path: Path) -> Path:
+    """Without links, but for that of a part, whose name leads to the others."""
+    return path.parent.resolve() / path.name if header.part_number(path) else path.resolve()
 
 
 def pull_target(model: str) -> PullTarget:

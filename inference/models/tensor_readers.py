@@ -86,7 +86,7 @@ class TensorReader:
         sizes: Counter[int] = Counter()
         for name, shape in self.shapes.items():
             sizes[self.stored_bits(name)] += prod(shape)
-        bits = max(sizes, key=lambda each: sizes[each])
+        bits = max(sizes, key=lambda each: sizes[each], default=0)
         return f"{bits}bit" if bits else ""
 
     def not_finite_error(self, name: str) -> ModelError:
@@ -162,8 +162,8 @@ class GgufReader(TensorReader):
         self.require(name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
-        rows = prod(tensor.shape[:-1])
-        step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
+        rows, matrix_rows = prod(tensor.shape[:-1]), prod(tensor.shape[1:-1])
+        step = max(1, _UNPACKED_WEIGHTS // (tensor.shape[-1] * matrix_rows)) * matrix_rows  # an expert is never cut
         for first in range(0, rows, step):
             begin, end = (tensor.begin + row * row_bytes for row in (first, min(rows, first + step)))
             with open_file(tensor.path) as stream:

@@ -67,11 +67,6 @@ class EngineWork:
         return self.job.priority is JobPriority.ENDPOINT
 
     @property
-    def yields_to_prefill(self) -> bool:
-        is_next_edit = self.job.priority is JobPriority.NEXT_EDIT
-        return is_next_edit and not self.is_cancelled and self.prefill_s < self.used_s
-
-    @property
     def sort_key(self) -> tuple[bool, float, int, float]:
         """The lowest is next."""
         rank = self.job.priority
@@ -97,6 +92,11 @@ class StepSchedule:
     def next_work(self) -> EngineWork | None:
         """The work whose step is next; None if there is none."""
         return min(reversed(self.works), key=lambda work: work.sort_key, default=None)
+
+    def yields_to_prefill(self, work: EngineWork) -> bool:
+        """Whether only next edits are searched, and reading ahead has had less time than this one."""
+        are_next_edits = all(each.job.priority is JobPriority.NEXT_EDIT for each in self.works)
+        return are_next_edits and not work.is_cancelled and work.prefill_s < work.used_s
 
     def charge(self, work: EngineWork, seconds: float) -> None:
         """A step of `work` took so long."""
@@ -168,7 +168,7 @@ class EngineThread:
             with self._schedule_changed:
                 cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
                 work = cancelled or self._schedule.next_work()
-                if work and not (work.yields_to_prefill and engine.is_prefill_pending):
+                if work and not (self._schedule.yields_to_prefill(work) and engine.is_prefill_pending):
                     return work
                 is_idle = engine.is_prefill_pending or not self._schedule_changed.wait(pause_s)
             began = time.monotonic()

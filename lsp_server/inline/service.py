@@ -330,7 +330,9 @@ class InlineService(Feature):
 
     def _take_draft(self, state: _DocumentState, computation: FillComputation, draft: Draft) -> None:
         computation.draft = draft
-        if computation.contradicts_typed and computation in state.running:
+        if computation not in state.running:
+            return
+        if computation.contradicts_typed:
             self._begin_again(state, computation)
         else:
             computation.show_draft(draft)

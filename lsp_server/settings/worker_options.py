@@ -116,7 +116,7 @@ def _resolved(model: str) -> str:
         raise ValueError("Ollama has no model of this name here, and a file is written ./NAME")
     if names_no_folder:
         return model
-    path = Path(model).expanduser().resolve()
+    path = model_store.real_path(Path(model).expanduser())
     path.is_dir()  # raises if nothing can have this name
     return _pulled_to(path) or str(path)
 

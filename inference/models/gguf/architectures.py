@@ -3,6 +3,7 @@
 import re
 import struct
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Final
 
 from inference.models.family import ModelError
@@ -92,6 +93,7 @@ _SAMPLER = {
     "confidence_threshold": "confidence_threshold",
 }
 _TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
+_MAX_FACTORS: Final = 4096
 _UNTURNED: Final = 1e10
 """What a pair of numbers that no position turns has for its frequency's divisor, or more."""
 
@@ -153,8 +155,8 @@ def _turned_share(file: GgufFile) -> float:
     factors = file.tensors.get(_ROPE_FACTORS)
     if factors is None:
         return 0.25
-    if factors.type_.name != "F32":
-        raise ModelError(f"{file.path}: {_ROPE_FACTORS} is of type {factors.type_.name}, not F32; {AGAIN}")
+    if factors.type_.name != "F32" or prod(factors.shape) != factors.shape[0] or factors.shape[0] > _MAX_FACTORS:
+        raise ModelError(f"{file.path}: {_ROPE_FACTORS} is no list of at most {_MAX_FACTORS} numbers; {AGAIN}")
     with open_file(factors.path) as stream:
         values = struct.unpack(f"<{factors.shape[0]}f", read_bytes(stream, factors.begin, factors.end))
     turned = [value for value in values if value < _UNTURNED]

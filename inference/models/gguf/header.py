@@ -155,10 +155,10 @@ _VERSIONS = (2, 3)
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 
-def is_later_part(path: Path) -> bool:
-    """Whether a file is a part of a model and not the first, which stands for all."""
+def part_number(path: Path) -> int:
+    """Which part of a model a file is, by its name, from 1 on; 0: it is whole. The first stands for all."""
     match = _PART.search(path.name)
-    return match is not None and int(match[1]) > 1
+    return int(match[1]) if match else 0
 
 
 def read_header(path: Path) -> GgufFile:

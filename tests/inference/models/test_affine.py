@@ -89,7 +89,7 @@ def test_experts_are_read_some_rows_at_a_time(tmp_path: Path) -> None:
     writer.close()
     reader = GgufReader("it", header.read_header(tmp_path / "experts.gguf"))
     read = [*reader.affine_blocks("experts", (4, 200, 512), None)]
-    assert [first for first, _ in read] == [0, 512]
+    assert [first for first, _ in read] == [0, 400]
     wanted = affine.affine_rows(raw, "Q4_K")
     assert (np.concatenate([block.codes for _, block in read]) == wanted.codes).all()
     assert (np.concatenate([block.biases for _, block in read]) == wanted.biases).all()

@@ -1,4 +1,4 @@
-"""Frames are read whole, however the stream is cut; anything else ends the stream. Where `--tcp` and `--ws` listen."""
+"""Frames are read whole, however the stream is cut; anything else ends the stream. Where `--tcp` listens."""
 
 import argparse
 import asyncio
