@@ -115,7 +115,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             choices = [length.usual_length_per_hole(holes)]
         else:
             count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
-            choices = length.candidate_lengths(holes, count)
+            choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
         return [choices[index % len(choices)] for index in range(max(num_candidates, len(choices)))]
 
     def _denoiser(self, context: PrefixHandle, plan: CanvasPlan, rows: Sequence[ComposedCanvas]) -> Denoiser:

@@ -64,11 +64,12 @@ def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tup
     return list(dict.fromkeys(longer))[:count]
 
 
-def candidate_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` lengths to try where the checkpoint gives no signal: the usual ones of a line first."""
+def candidate_lengths(holes: Sequence[CanvasHole], count: int, *, usual_first: bool = False) -> list[tuple[int, ...]]:
+    """Up to `count` lengths to try where the checkpoint gives no signal; `usual_first`: a line's in that order."""
     if not all(hole.single_line for hole in holes):
         return list(dict.fromkeys(usual_length_per_hole(holes, part) for part in _PARTS_OF_USUAL[:count]))
-    return sorted(grid_lengths(holes, count), key=lambda sizes: length_deviation(holes, sizes))
+    choices = grid_lengths(holes, count)
+    return sorted(choices, key=lambda sizes: length_deviation(holes, sizes)) if usual_first else choices
 
 
 def usual_length_per_hole(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[int, ...]:
