@@ -9,7 +9,7 @@ from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditValidator
 from lsp_server.next_edit.names import NameIndex
-from lsp_server.next_edit.renames import complete_half_typed_renames, complete_renames
+from lsp_server.next_edit.renames import complete_renames
 from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.parsing import Source
@@ -37,8 +37,7 @@ def next_edits(
         diff = None if stop() else SourceDiff.parse(source, names, text)
         if diff is None or judge.num_errors > count_errors(diff.old_names.view.root):
             continue
-        edits_by_rules = chain.from_iterable(find(diff) for find in _FINDERS if not stop())
-        edits = without_overlaps(list(complete_half_typed_renames(diff)) or edits_by_rules)
+        edits = without_overlaps(chain.from_iterable(find(diff) for find in _FINDERS if not stop()))
         offers = [] if stop() else judge.edits_to_offer(edits)
         if offers or stop():
             return [] if stop() else offers

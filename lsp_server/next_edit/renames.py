@@ -24,8 +24,6 @@ _SHADOWING = frozenset({"let_declaration"})
 _COLLECTION = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
 """A type of several values."""
 _ALIAS = re.compile(r"as\s+(\w+)")
-_MIN_PARTIAL_CHARS = 3
-"""A shorter part of a name says little."""
 
 
 def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
@@ -168,49 +166,3 @@ def _keyword_arguments(diff: SourceDiff, old: Occurrence, new: Occurrence) -> It
     for name in diff.new_names.occurrences(old.text):
         if name.role is Role.KEYWORD and is_call_of(diff.new_names, name, name.receiver, function):
             yield name
-
-
-def complete_half_typed_renames(diff: SourceDiff) -> Iterator[NextEdit]:
-    """Completes half-finished renames: replaces a partly typed new name, and the old name where it no longer resolves,
-    with the full new name.
-    """
-    for old, new in diff.renamed_pairs():
-        full = _full_name(diff.new_names, old, new)
-        if full is None:
-            continue
-        why = f"complete {new.text} to {full}"
-        yield NextEdit(new.start, new.end, full, why)
-        for name in diff.new_names.occurrences(old.text):
-            is_same_kind = (name.role is Role.FIELD) is (new.role is Role.FIELD)
-            if is_same_kind and not name.joint and _is_unresolved(diff.new_names, name):
-                yield NextEdit(name.start, name.end, full, why)
-
-
-def _full_name(names: NameIndex, old: Occurrence, partial: Occurrence) -> str | None:
-    """The only existing name that begins with a partial one, which is none itself; None if that is not certain."""
-    if len(partial.text) < _MIN_PARTIAL_CHARS or partial.joint or partial.text in names.rules.builtins:
-        return None
-    words = set(re.findall(rf"(?<!\w){re.escape(partial.text)}\w+", names.view.text)) - {old.text}
-    if partial.binder is not None:  # a definition: others use its whole name already
-        full_names = [
-            word
-            for word in words
-            if (uses := names.occurrences(word)) and all(_is_unresolved(names, use) for use in uses)
-        ]
-        is_used = len(names.occurrences(partial.text)) > 1
-    elif partial.role is Role.USE:
-        full_names = [word for word in words if names.definitions(word, partial)]
-        is_used = bool(names.binding_scope_id(partial))
-    elif partial.role is Role.FIELD and partial.owner:
-        full_names = [word for word in words if partial.owner in names.owners_of(word)]
-        is_used = bool(names.owners_of(partial.text))
-    else:
-        return None
-    return full_names[0] if len(full_names) == 1 and not is_used else None
-
-
-def _is_unresolved(names: NameIndex, name: Occurrence) -> bool:
-    """Whether a name in the code means nothing that the file defines or imports."""
-    if name.role is Role.FIELD:
-        return bool(name.owner) and name.owner not in names.owners_of(name.text)
-    return name.role is Role.USE and name.text not in names.rules.builtins and not names.binding_scope_id(name)

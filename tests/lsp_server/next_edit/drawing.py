@@ -1,12 +1,9 @@
-"""Texts in which «old→new» is the user's change, and ⟦old→new⟧ the expected offer.
-
-«old→half→whole» is a change that an offer completes.
-"""
+"""Texts in which «old→new» is the user's change, and ⟦old→new⟧ the expected offer."""
 
 import re
 from collections.abc import Sequence
 
-_MARK = re.compile(r"«(?P<old>[^«»→]*)→(?P<new>[^«»→]*)(?:→[^«»]*)?»|⟦(?P<left>[^⟦⟧]*)→[^⟦⟧]*⟧", re.DOTALL)
+_MARK = re.compile(r"«(?P<old>[^«»→]*)→(?P<new>[^«»→]*)»|⟦(?P<left>[^⟦⟧]*)→[^⟦⟧]*⟧", re.DOTALL)
 
 
 def read(drawing: str) -> tuple[str, str, list[tuple[int, str]]]:
@@ -26,11 +23,7 @@ def read(drawing: str) -> tuple[str, str, list[tuple[int, str]]]:
 def drawn(new: str, changed: Sequence[tuple[int, str]], offered: Sequence[tuple[int, int, str]]) -> str:
     """The present text with the changes in it as they were drawn, and the offers, in order."""
     offers = {(start, end): text for start, end, text in offered}
-    marks = []
-    for start, mark in changed:
-        old, half = mark[1:-1].split("→")[:2]
-        whole = offers.pop((start, start + len(half)), None) if half else None
-        marks.append((start, start + len(half), f"«{old}→{half}»" if whole is None else f"«{old}→{half}→{whole}»"))
+    marks = [(start, start + len(mark[1:-1].partition("→")[2]), mark) for start, mark in changed]
     marks += [(start, end, f"⟦{new[start:end]}→{text}⟧") for (start, end), text in offers.items()]
     for start, end, mark in sorted(marks, reverse=True):
         new = f"{new[:start]}{mark}{new[end:]}"
