@@ -32,50 +32,6 @@ from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError
 if TYPE_CHECKING:
     from lsp_server.session import Session
 
-_NEWEST_WEIGHT = 0.3
-"""The weight of the newest observation against all earlier ones."""
-_SLOW_FILL_S = 0.4
-"""A fill at least this slow deserves the whole pause."""
-_MIN_SHARE = 0.3
-_MAX_SHARE = 4.0
-_PAUSE_S = 1.0
-"""Keystrokes further apart than this belong to separate bursts."""
-
-
-class Debounce:
-    """How long to wait for a pause in typing, by the user's typing speed and the duration of fills, in seconds."""
-
-    def __init__(self) -> None:
-        self._last_key_s = float("-inf")
-        self._interval_s = _PAUSE_S
-        self._fill_s = 0.0
-
-    def record_key(self, now_s: float) -> None:
-        interval_s = now_s - self._last_key_s
-        self._last_key_s = now_s
-        self._interval_s = _PAUSE_S if interval_s > _PAUSE_S else _moving_mean(self._interval_s, interval_s)
-
-    def record_fill(self, duration_s: float) -> None:
-        self._fill_s = _moving_mean(self._fill_s, duration_s)
-
-    def wait_s(self, base_s: float, now_s: float) -> float:
-        """The pause to wait from now, for the user's setting `base_s`; 0 never waits.
-
-        From 0.3 times that for a quick fill to all of it for a slow one; while typing at least the usual interval.
-        """
-        if not base_s:
-            return 0.0
-        cost = min(self._fill_s / _SLOW_FILL_S, 1.0)
-        share = _MIN_SHARE + (1 - _MIN_SHARE) * cost
-        is_typing = now_s - self._last_key_s < _PAUSE_S and self._interval_s < 2 * base_s
-        wait_s = max(base_s * share, self._interval_s * 1.2 if is_typing else 0.0)
-        return min(wait_s, base_s * _MAX_SHARE)
-
-
-def _moving_mean(mean: float, value: float) -> float:
-    return mean + _NEWEST_WEIGHT * (value - mean)
-
-
 log = logging.getLogger(__name__)
 _AFTER_UNDO = "nothing comes by itself after an undo; type on, or ask for it"
 _REJECTED = "you rejected this suggestion, or typed something else; ask for it to see it again"
@@ -115,7 +71,6 @@ class InlineService(Feature):
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._debounce = Debounce()
         self._states: dict[str, _DocumentState] = {}
         self._is_failing = False
 
@@ -133,7 +88,6 @@ class InlineService(Feature):
         state = self._states.get(uri)
         if state is None or not changes:
             return
-        self._debounce.record_key(_now_s())
         for suggestion in state.history.changed(changes, state.document.text):
             if not state.history.is_shown(suggestion.computation_id):  # none of its other texts continues
                 self._session.features.rejected(uri, suggestion.computation_id)
@@ -266,7 +220,7 @@ class InlineService(Feature):
         for other_state in self._states.values():
             self._cancel_unwanted(other_state, prefetches=True)
         computation = FillComputation(snapshot, hole, request)
-        self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
+        self._start(state, computation, 0.0 if request.invoked else request.pause_s)
         self._attach(state, computation, request)
 
     def _prefetch(self, uri: str, state: _DocumentState) -> None:
@@ -460,8 +414,6 @@ class InlineService(Feature):
         state.running.remove(computation)
         if computation.grace is not None:
             computation.grace.cancel()
-        if computation.sent_at_s is not None and not computation.is_prefetch:
-            self._debounce.record_fill(_now_s() - computation.sent_at_s)
 
 
 class CompletionListService(InlineService):
