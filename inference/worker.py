@@ -76,7 +76,7 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
     await socket.listen(talk)
     log.info("listening at %s for %s", arguments.socket, arguments.model)
     loading = asyncio.create_task(service.load(open_backend(arguments, service)))
-    watch = asyncio.create_task(socket.stay_reachable(talk, service.shut_down))
+    watch = asyncio.create_task(socket.call_once_unreachable(service.shut_down))
 
     def release_socket() -> None:
         watch.cancel()

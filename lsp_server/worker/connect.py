@@ -44,7 +44,7 @@ HANDSHAKE_S = 15.0
 STATUS_S = 5.0
 """How long a client waits if it only wants the worker's status."""
 RETURN_S = 5.0
-"""A worker whose socket was deleted recreates it within a second, or a few on a busy machine."""
+"""A worker that starts listens within a second, or a few on a busy machine; one that ends is gone as soon."""
 _POLL_S = 0.2
 
 
@@ -144,7 +144,7 @@ async def attach_to_running(paths: WorkerPaths, name: str, limit_s: float = HAND
 async def attach_with_retries(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> WorkerLink:
-    """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach_to_running`:
+    """Joins the running worker of `paths`, also one that has yet to listen. Raises as `attach_to_running`:
     NotListeningError if there is no such process or a retired one, WorkerUnresponsiveError after `RETURN_S`.
     """
     deadline_s = asyncio.get_running_loop().time() + RETURN_S

@@ -1,4 +1,4 @@
-"""Give up on a worker that hangs, within a bounded time, and find one again whose socket file is deleted.
+"""Give up on a worker that hangs, within a bounded time, and get another one where its socket file is deleted.
 
 `test_hung_engine.py` hangs the engine alone.
 """
@@ -17,7 +17,7 @@ from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import WorkerUnresponsiveError
 from lsp_server.worker.paths import find_worker_pid
-from tests.workers import fill, infill_ls, kill, until
+from tests.workers import fill, infill_ls, is_alive, kill, until
 
 BOUND_S = 30.0
 """Far less than `LOADING_ANSWER_S`: a stopped process is not waited for so long."""
@@ -96,21 +96,15 @@ def forget(folder: Path) -> None:
         file.unlink()
 
 
-async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
+async def test_a_client_gets_another_worker_once_its_files_are_deleted(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions("embedded"), name="tests") as client:
         pid = await loaded(client)
         forget(own_folder)
-        async with WorkerClient(WorkerOptions(), name="tests") as other:
-            assert await loaded(other) == pid
-        forget(own_folder)
-        found = json.loads((await asyncio.to_thread(infill_ls, "status", "--json")).stdout)
-        assert [worker["pid"] for worker in found["workers"]] == [pid]
-        forget(own_folder)
-        refused = await asyncio.to_thread(infill_ls, "worker", "--stop")
-        assert (refused.returncode, refused.stdout) == (1, "") and "other clients use it (1)" in refused.stderr
-        stopped = await asyncio.to_thread(infill_ls, "worker", "--stop", "--force")
-        assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
-    assert infill_ls("status").returncode == 3
+        await until(lambda: not is_alive(pid))
+        assert (await client.request(fill())).candidates
+        async with WorkerClient(WorkerOptions("embedded"), name="tests") as other:
+            assert await loaded(other) == client.pid != pid
+        await client.shut_down()
 
 
 async def given_up() -> str:
