@@ -36,6 +36,7 @@ async def test_a_worker_whose_files_are_deleted_ends(
     client = await worker.connect()
     await client.becomes(is_idle)
     client.send(fill("x"))
+    await client.first_draft()
     delete(worker.paths.folder)
     assert isinstance(await client.final("x"), Done), "what runs is finished"
     assert await worker.exit_status() == 0
