@@ -1,9 +1,8 @@
 """From a model's rewrite of some lines to the edits worth offering. Pure: knows no model, editor or clock.
 
 A rewrite is split into its smallest edits, and those that need each other are joined again. An edit is dropped if it
-undoes or repeats what the user did, deletes what they just wrote, breaks the syntax, or changes white space alone.
-Without any recent edit nothing has stopped fitting, so only what is incomplete gets an offer: text where the cursor is,
-or broken syntax.
+undoes or repeats what the user did, deletes what they just wrote, breaks the syntax, or changes
+the layout alone.
 """
 
 import logging
@@ -20,8 +19,7 @@ from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import NEAR_LINES, EditValidator, lines_with_words
 from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
-from lsp_server.syntax.languages import CLOSERS
-from lsp_server.syntax.lines import end_of_text_before, is_blank, line_end, line_start
+from lsp_server.syntax.lines import end_of_text_before
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import SyntaxView
 
@@ -173,9 +171,8 @@ class _RewriteFilter:
         errors = self.judge.errors_after([edit])
         if errors is not None and errors < self.judge.num_errors:
             return ""
-        if not self.situation.old_texts:
-            completes = self.situation.other_documents or self._completes(edit, removed)
-            return "" if completes else "follows from no change and completes nothing at the cursor"
+        if "\n" in removed + edit.text and _WORD.findall(removed) == _WORD.findall(edit.text):
+            return "lays out the same words in another way"
         if self.judge.undoes(edit):
             return "undoes the last changes"
         return "deletes what was just written" if self._deletes_new(edit, removed) else ""
@@ -190,23 +187,7 @@ class _RewriteFilter:
     def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
         """Whether more words of the last edit go than come in their place."""
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
-        hunks = TextDiff(self.situation.old_texts[0], text).changed_words
+        hunks = [hunk for old in self.situation.old_texts[:1] for hunk in TextDiff(old, text).changed_words]
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)
         gone = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
         return len(gone) > len([word for word in added if word not in previous])
-
-    def _completes(self, edit: NextEdit, removed: str) -> bool:
-        """Whether the edit only adds text where the cursor is: to its line, to a blank one, or to an empty block."""
-        text, cursor = self.source.text, self.situation.cursor
-        start = line_start(text, cursor)
-        end = line_end(text, cursor)
-        if not edit.text.startswith(removed) or not start - 1 <= edit.start <= end + 1:
-            return False
-        if is_blank(text[start:end]):
-            return True
-        prefix = text[: edit.start].rstrip()
-        suffix = text[edit.end :].lstrip()
-        if prefix and suffix and CLOSERS.get(prefix[-1]) == suffix[0]:
-            return True
-        is_at_cursor = edit.start - 1 <= cursor <= edit.end + 1 or edit.end == end or edit.end == start - 1
-        return is_at_cursor and "\n" not in edit.text[len(removed) :]

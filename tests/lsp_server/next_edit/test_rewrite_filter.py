@@ -9,7 +9,7 @@ import pytest
 
 from inference.messages import ScoredEdit
 from lsp_server.documents.document import Document
-from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
+from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import trimmed_edit
 from lsp_server.next_edit.rewrite_filter import edits_from_rewrite
 from tests.lsp_server.fixtures import Case, cases
@@ -18,12 +18,11 @@ FIXTURE = Path(__file__).parent / "fixtures" / "rewrites" / "edits_that_are_one.
 """Each with its language, `@`, and what the model makes of the text, `+`."""
 
 
-def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
+def edits(language: str, marked: str, new: str, *earlier: str) -> list[tuple[str, str]]:
     """What the offers replace, and by what, in order of the text. Together they make `new`, or none does."""
     cursor, text = marked.index("|"), marked.replace("|", "", 1)
     snapshot = Document("file:///project/a", language, 1, text).snapshot()
-    others = [ChangedDocument("file:///project/b", language, "x", ["y"])] if is_beside else []
-    found = edits_from_rewrite(NextEditInput(snapshot, earlier, cursor, others), ScoredEdit(0, len(text), new))
+    found = edits_from_rewrite(NextEditInput(snapshot, earlier, cursor), ScoredEdit(0, len(text), new))
     assert [abs(edit.start - cursor) for edit in found[:1]] <= [abs(edit.start - cursor) for edit in found[-1:]]
     found.sort(key=lambda edit: edit.start)
     after = text
@@ -68,6 +67,10 @@ BEFORE = POINT.replace("z: int|", "y: int")
         pytest.param(POINT.replace("    z: int|\n", ""), id="what the user wrote goes"),
         pytest.param(POINT.replace("    z: int|\n", "    z: int\n    z: int\n"), id="what the user wrote comes again"),
         pytest.param(POINT.replace("|", "").replace("self.x, ", "self.x,  "), id="white space alone"),
+        pytest.param(
+            POINT.replace("|", "").replace("self.x, self.y", "(\n            self.x,\n            self.y,\n        )"),
+            id="the same words laid out in another way",
+        ),
         pytest.param(POINT.replace("|", "").replace("return self.x", "return (self.x"), id="a bracket without its end"),
         pytest.param(POINT.replace("|", "").replace("self.y", "self.\u200bz"), id="an invisible character"),
     ],
@@ -102,20 +105,14 @@ HANDLER = 'def handler(event):\n    user = event["user"]\n    return user|\n'
     ("language", "marked", "new"),
     [
         ("python", HANDLER, HANDLER.replace("user|", 'user["name"]')),
+        ("python", HANDLER, HANDLER.replace('event["user"]', 'event.get("user")')),
         ("python", "@|\ndef slow(x):\n    return x\n", "@cache\ndef slow(x):\n    return x\n"),
         ("javascript", "function sum(a) {|\n}\n", "function sum(a) {\n  return a[0];\n}\n"),
         ("python", "def f():\n    |\n", "def f():\n    a = 1\n    return a\n"),
     ],
 )
-def test_without_edits_incomplete_code_is_completed(language: str, marked: str, new: str) -> None:
-    assert len(edits(language, marked, new)) == 1
-
-
-@pytest.mark.parametrize("new", [("user|\n", "user\n\n\nmain()\n"), ('event["user"]', 'event.get("user")')])
-def test_without_edits_complete_code_stays(new: tuple[str, str]) -> None:
-    changed = HANDLER.replace(*new).replace("|", "")
-    assert edits("python", HANDLER, changed) == []
-    assert len(edits("python", HANDLER, changed, is_beside=True)) == 1
+def test_a_rewrite_needs_no_earlier_edit(language: str, marked: str, new: str) -> None:
+    assert len(edits(language, marked, new.replace("|", ""))) == 1
 
 
 @pytest.mark.parametrize(
