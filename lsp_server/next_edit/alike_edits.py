@@ -2,6 +2,7 @@
 
 - `repeated_edits`: the tokens that the user replaced in a line stand elsewhere between the same tokens. Two equal edits
   show which of those matter: the ones that both share. After a single edit, all close to it do.
+- `repeated_insertions`: the user added the same lines above several that look alike, here or in other files.
 - `missing_line_edits`: the user added lines below one about another name. The same belong beside that name elsewhere.
 - `alike_line_edits`: lines are like changed ones. A three-way merge by tokens changes them in the same way: what the
   user replaced must be there, and what they kept may differ. The score is the likeness.
@@ -9,6 +10,7 @@
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -23,6 +25,7 @@ from lsp_server.next_edit.renames import renamed_words
 from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.next_edit.text_diff import DiffRange, TextDiff
 from lsp_server.syntax.lines import eol_at, indentation, is_word_char, line_end, line_start
+from lsp_server.syntax.view import SyntaxView
 
 _STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 _TOKEN = re.compile(rf"{_STRING}|\w+|[^\w\s]")
@@ -35,6 +38,8 @@ _SINGLE_CONTEXT = ((3, 3), (2, 1), (2, 1), (1, 1), (0, 0))
 """How many tokens before and after a single edit matter, by how many it replaced: the more, the fewer."""
 _MIN_PATTERN_TOKENS = {1: 4, 2: 3}
 """The required size of a pattern, by the number of edits; shorter ones match unrelated lines."""
+_MIN_INSERTIONS = 3
+"""Above fewer lines, the same insertion is no habit."""
 _MAX_SITES = 12
 _MAX_REPEATS = 40
 
@@ -289,6 +294,29 @@ def _match_edits(
         last = NextEdit(start, end, site.added, why)
     if last is not None:
         yield last
+
+
+def repeated_insertions(view: SyntaxView, diffs: Sequence[TextDiff]) -> Iterator[NextEdit]:
+    """Adds what was inserted above several lines to the others that begin with the same tokens but for the names."""
+    insertions = defaultdict[str, list[list[str]]](list)
+    for diff in diffs:
+        for hunk in diff.changed_lines:
+            added = diff.new[hunk.start : hunk.end]
+            if hunk.old_start == hunk.old_end and added.count("\n") == 1:
+                tokens = _TOKEN.findall(diff.new, hunk.end, line_end(diff.new, hunk.end))
+                insertions[added.strip()].append(tokens)
+    for line, sites in insertions.items():
+        if not line or len(sites) < _MIN_INSERTIONS:
+            continue
+        prefix = min((_common_pattern(sites[0], site) for site in sites[1:]), key=len)
+        has_word = any(token.startswith(r"\b") for token in prefix)
+        pattern = _pattern([_EDGE, *prefix], (), ()) if has_word and len(prefix) >= _MIN_PATTERN_TOKENS[2] else None
+        for match in islice(pattern.finditer(view.text), _MAX_REPEATS) if pattern else ():
+            start = line_start(view.text, match.end())
+            indent = indentation(view.text, start)
+            is_done = view.text[:start].rstrip().endswith(line)
+            if not is_done and not view.literal_at(start + len(indent)):
+                yield NextEdit(start, start, indent + line + eol_at(view.text, start), f"again: {line[:40]}")
 
 
 def _introduced_names(names: NameIndex, site: TokenReplacement) -> Iterator[Occurrence]:

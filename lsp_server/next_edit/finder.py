@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from lsp_server.fill.postprocess import count_errors
-from lsp_server.next_edit.alike_edits import missing_line_edits, repeated_edits
+from lsp_server.next_edit.alike_edits import missing_line_edits, repeated_edits, repeated_insertions
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditValidator
@@ -12,6 +12,7 @@ from lsp_server.next_edit.names import NameIndex
 from lsp_server.next_edit.renames import complete_renames
 from lsp_server.next_edit.signatures import signature_edits
 from lsp_server.next_edit.source_diff import SourceDiff
+from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.parsing import Source
 
 _FINDERS = (complete_renames, signature_edits, missing_line_edits, repeated_edits)
@@ -41,8 +42,12 @@ def next_edits(
         offers = [] if stop() else judge.edits_to_offer(edits)
         if offers or stop():
             return [] if stop() else offers
-    for document in other_documents:
+    documents = list(other_documents)
+    for document in documents:
         offers = [] if stop() else judge.edits_to_offer(without_overlaps(cross_file_edits(source, document, stop)))
         if offers and not stop():
             return offers
-    return []
+    others = (other for other in documents if other.language_id == source.language_id)
+    diffs = [TextDiff(old, source.text) for old in texts[-1:]]
+    diffs += [TextDiff(old, other.text) for other in others for old in other.old_texts[-1:]]
+    return [] if stop() else judge.edits_to_offer(without_overlaps(repeated_insertions(names.view, diffs)))

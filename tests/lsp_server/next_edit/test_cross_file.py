@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.next_edit.cross_file import ChangedDocument
+from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.finder import next_edits
 from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import Source
@@ -29,3 +30,11 @@ def test_what_is_offered_in_another_document(case: Case) -> None:
     now = Source.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
     offered = [(edit.start, edit.end, edit.text) for edit in next_edits(now, [], [other])]
     assert drawn(text, [], sorted(offered)) == drawing
+
+
+def test_a_line_above_three_classes_in_other_files_belongs_above_the_next() -> None:
+    source = Source.parse("typescript", "export class D {\n}\n")
+    texts = [f"export class {name} {{\n" for name in "ABC"]
+    others = [ChangedDocument(f"file:///{text}", "typescript", f"@compat\n{text}", [text]) for text in texts]
+    assert next_edits(source, [], others) == [NextEdit(0, 0, "@compat\n")]
+    assert next_edits(source, [], others[1:]) == []
