@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done, Status, WorkerState
-from tests.workers import RawClient, StartWorker, fill, is_idle
+from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
 
 
 def socket_file(folder: Path) -> None:
@@ -35,7 +35,7 @@ async def test_a_worker_whose_files_are_deleted_ends(
     worker = start_worker("--idle-s", "600", "--transport", transport)
     client = await worker.connect()
     await client.becomes(is_idle)
-    client.send(fill("x"))
+    client.send(long_fill("x"))
     await client.first_draft()
     delete(worker.paths.folder)
     assert isinstance(await client.final("x"), Done), "what runs is finished"
