@@ -90,7 +90,7 @@ def _rename_edits(diff: SourceDiff, uses: Iterable[Occurrence], old: Occurrence,
 def _uses_of_binding(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The uses that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
     names, scope = diff.new_names, new.binder
-    if scope is None or _had_meaning(diff.old_names, old, new.text):
+    if scope is None:
         return
     inside = [name for name in names.occurrences(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
@@ -115,17 +115,6 @@ def _parameter_types(names: NameIndex, head: Node) -> tuple[str, ...]:
     codes = [] if list_node is None else [names.view.code(parameter) for parameter in list_node.named_children]
     types = [re.sub(r"\s*\b\w+$", "", code) for code in codes]
     return tuple("".join(type_.split()) for type_ in types) if all(types) else tuple("?" for _ in codes)
-
-
-def _had_meaning(names: NameIndex, old: Occurrence, word: str) -> bool:
-    """Whether the new name already had a meaning where the old one was bound, so that this is no rename."""
-    scope = old.binder
-    if scope is None:
-        return True
-    plain = [name for name in names.occurrences(word) if name.role in (Role.USE, Role.DEFINITION, Role.PARAMETER)]
-    binding = {name.binder.id for name in plain if name.binder is not None and name.binder != scope}
-    reaching = (name for name in plain if name.binder == scope or scope.id in name.scopes)
-    return any(binding.isdisjoint(takewhile(lambda inner: inner != scope.id, name.scopes)) for name in reaching)
 
 
 def _is_hidden(names: NameIndex, name: Occurrence, new: Occurrence, scope: int) -> bool:
