@@ -69,22 +69,11 @@ def _is_instance(names: NameIndex, near: Occurrence, receiver: str, owner: str, 
     return bool(_DISTINCT.search(member)) or _is_made_from(names, near, receiver, owner)
 
 
-def _is_made_from(names: NameIndex, near: Occurrence, receiver: str, owner: str, *, is_recursive: bool = True) -> bool:
-    """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
+def _is_made_from(names: NameIndex, near: Occurrence, receiver: str, owner: str) -> bool:
+    """Whether each definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do."""
     definitions = names.definitions(receiver, near)
-    return bool(definitions) and all(
-        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := defining_line(names, name))
-        or (
-            is_recursive
-            and any(_is_made_from(names, name, source, owner, is_recursive=False) for source in _iterables(code))
-        )
-        for name in definitions
-    )
-
-
-def _iterables(code: str) -> list[str]:
-    """The variables whose items a loop takes."""
-    return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
+    pattern = rf"(?<!\w){re.escape(owner)}(?!\w)"
+    return bool(definitions) and all(re.search(pattern, defining_line(names, name)) for name in definitions)
 
 
 def defining_line(names: NameIndex, name: Occurrence) -> str:
@@ -147,9 +136,7 @@ def _means_member(
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners
         case Role.FIELD:
-            if name.receiver in owners:
-                return not _is_shadowed(names, name, new)
-            if _has_declared_type(names, name, owners):
+            if name.receiver in owners or _has_declared_type(names, name, owners):
                 return True
             return is_unique and any(_is_instance(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
@@ -160,11 +147,6 @@ def _means_member(
             is_case = names.field_path(name.node, name.ancestors[0]) in names.rules.cases
             return is_unique and is_case and not names.binding_scope_id(name)
     return False
-
-
-def _is_shadowed(names: NameIndex, use: Occurrence, member: Occurrence) -> bool:
-    """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
-    return names.scope_id_of(use.receiver, use) not in (0, *member.scopes)
 
 
 def _component_takes(names: NameIndex, attribute: Occurrence, owners: Collection[str]) -> bool:

@@ -41,15 +41,6 @@ def object_type_around_key(view: SyntaxView, ancestors: Sequence[Node]) -> str:
     return ""
 
 
-def object_variable_around_key(view: SyntaxView, ancestors: Sequence[Node]) -> str:
-    """Returns the constant that holds the object around a key, or "". `ancestors` begin with the key's pair."""
-    node = next((node for node in ancestors[2:] if node.type not in ("as_expression", "satisfies_expression")), None)
-    parent = None if node is None or node.type != "variable_declarator" else node.parent
-    is_constant = parent is not None and bool(parent.children) and parent.children[0].type == "const"
-    name = node.child_by_field_name("name") if node is not None and is_constant else None
-    return "" if name is None else view.code(name)
-
-
 def is_quoted_name(view: SyntaxView, node: Node, ancestors: Sequence[Node]) -> bool:
     """Whether a string is a name: an annotation, or one of the names that a module exports."""
     if node.type != "string_content" or not view.code(node).isidentifier():
@@ -199,8 +190,6 @@ class NameIndex:
             role, owner = Role.MEMBER, self.class_around(ancestors)
         elif path in rules.keys and (receiver := object_type_around_key(self.view, ancestors)):
             role = Role.KEYWORD
-        elif path in rules.keys and (owner := object_variable_around_key(self.view, ancestors)):
-            role = Role.MEMBER
         elif not self._is_path(path, ancestors) and (definition := self._definition_at(node, ancestors)):
             role, binder = definition
             owner = self.class_around(ancestors) if role is Role.MEMBER else ""
