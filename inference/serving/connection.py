@@ -12,7 +12,7 @@ import msgspec
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
 from inference.serving.log_and_errors import log, redacted_traceback
-from inference.serving.scheduler import Job, JobEvent, JobOwner
+from inference.serving.scheduler import Job, JobEvent
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService
@@ -23,8 +23,6 @@ CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
 """Above this much unread output, the client counts as gone: what it does not read must not fill the memory."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
-MAX_ENDPOINT_CLIENTS = 256
-"""How many clients of an endpoint to tell apart: the latest."""
 MAX_HELLO_BYTES = 4096
 """An unidentified client may send no more than its first message needs."""
 
@@ -46,8 +44,6 @@ class ClientConnection:
         self._writer = writer
         self.jobs: dict[str, Job] = {}
         self.has_requested = False
-        self._client = JobOwner()
-        self._endpoint_clients: dict[str, JobOwner] = {}
 
     async def serve(self) -> None:
         """Talks to the client until it leaves or misbehaves; never raises."""
@@ -83,17 +79,6 @@ class ClientConnection:
             if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
-
-    def job_owner(self, request: Request) -> JobOwner:
-        """Who asks: this connection, or the client of its endpoint."""
-        name = request.endpoint_client
-        if not name:
-            return self._client
-        client = self._endpoint_clients.pop(name, None) or JobOwner()
-        self._endpoint_clients[name] = client  # the latest last
-        if len(self._endpoint_clients) > MAX_ENDPOINT_CLIENTS:
-            del self._endpoint_clients[next(iter(self._endpoint_clients))]
-        return client
 
     async def flush(self) -> None:
         """Waits until everything sent is on its way, and closes."""

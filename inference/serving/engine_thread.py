@@ -1,18 +1,17 @@
 """The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
-Editors go before the endpoint's clients, which get the steps that no editor waits for. Among editors, and among the
-endpoint's clients, the one with the least engine time goes first, over all its requests; one that was idle comes back
-level with those who are served. An editor's explicit requests go before its automatic ones, and those before its next
-edits. They go before other editors', too, until it is `_AHEAD_S` ahead of them; then these have their turns, so no
-editor waits for ever for another one. Of equal requests the one with the least time goes first, and on a tie the
-newest. Everything here except `EngineThread.run` is called on the event loop.
+Editors go before the endpoint's clients, which get the steps that no editor waits for. Explicit requests go before
+automatic ones, and those before next edits, until they have had `_AHEAD_S` of the engine's time: then they take turns
+with the automatic ones, so no editor waits for a long fill of another one. Of equal requests the one whose last step is
+longest ago goes first, and of those without a step the newest. Everything here except `EngineThread.run` is called on
+the event loop.
 """
 
 import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,7 +37,7 @@ _PAUSE_S = 1.0
 _NEXT_PAUSE_S = 0.05
 """How long to wait for a request between two preparations."""
 _AHEAD_S = 5.0
-"""How much more engine time a client may have had than another whose request is one rank lower."""
+"""An explicit request that has had so much engine time is no more urgent than an automatic one."""
 
 LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
@@ -54,6 +53,8 @@ class EngineWork:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.used_s = 0.0
+        self.stepped_s = 0.0
+        """When its last step ended, by the monotonic clock."""
         self.prefill_s = 0.0
         """How long the prompts of later requests were read meanwhile."""
         self.steps: Any = None
@@ -63,47 +64,26 @@ class EngineWork:
         self.ended = asyncio.Event()
 
     @property
-    def is_of_endpoint(self) -> bool:
-        return self.job.priority is JobPriority.ENDPOINT
-
-    @property
-    def sort_key(self) -> tuple[bool, float, int, float]:
+    def sort_key(self) -> tuple[JobPriority, float]:
         """The lowest is next."""
-        rank = self.job.priority
-        ahead_s = 0.0 if self.is_of_endpoint else _AHEAD_S * rank
-        return self.is_of_endpoint, self.job.client.used_s + ahead_s, rank, self.used_s
+        is_long = self.used_s >= _AHEAD_S
+        return max(self.job.priority, JobPriority.AUTOMATIC if is_long else JobPriority.EXPLICIT), self.stepped_s
+
+    def charge(self, seconds: float, now_s: float) -> None:
+        """Counts a step that took so long and ended now."""
+        self.used_s += seconds
+        self.stepped_s = now_s
 
 
-class StepSchedule:
-    """Says whose step is next. `works` are all that have begun."""
+def next_work(works: Sequence[EngineWork]) -> EngineWork | None:
+    """The work whose step is next; None if there is none."""
+    return min(reversed(works), key=lambda work: work.sort_key, default=None)
 
-    def __init__(self) -> None:
-        self.works: list[EngineWork] = []
-        self._clocks_s = {False: 0.0, True: 0.0}
-        """How much time those who are served have had, of the editors and of the endpoint's clients."""
 
-    def begin(self, job: Job) -> EngineWork:
-        work = EngineWork(job)
-        if all(active.job.client is not job.client for active in self.works):  # it was idle, for which it gets nothing
-            job.client.used_s = max(job.client.used_s, self._clocks_s[work.is_of_endpoint])
-        self.works.append(work)
-        return work
-
-    def next_work(self) -> EngineWork | None:
-        """The work whose step is next; None if there is none."""
-        return min(reversed(self.works), key=lambda work: work.sort_key, default=None)
-
-    def yields_to_prefill(self, work: EngineWork) -> bool:
-        """Whether only next edits are searched, and reading ahead has had less time than this one."""
-        are_next_edits = all(each.job.priority is JobPriority.NEXT_EDIT for each in self.works)
-        return are_next_edits and not work.is_cancelled and work.prefill_s < work.used_s
-
-    def charge(self, work: EngineWork, seconds: float) -> None:
-        """A step of `work` took so long."""
-        group = work.is_of_endpoint
-        self._clocks_s[group] = max(self._clocks_s[group], work.job.client.used_s)
-        work.used_s += seconds
-        work.job.client.used_s += seconds
+def _yields_to_prefill(work: EngineWork, works: Sequence[EngineWork]) -> bool:
+    """Whether only next edits are searched, and reading ahead has had less time than this one."""
+    are_next_edits = all(each.job.priority is JobPriority.NEXT_EDIT for each in works)
+    return are_next_edits and not work.is_cancelled and work.prefill_s < work.used_s
 
 
 class EngineThread:
@@ -111,9 +91,9 @@ class EngineThread:
 
     def __init__(self) -> None:
         self._call_on_loop = asyncio.get_running_loop().call_soon_threadsafe
-        self._schedule_changed = threading.Condition()
-        """Guards the schedule."""
-        self._schedule = StepSchedule()
+        self._works_changed = threading.Condition()
+        """Guards `_works`, which are all that have begun."""
+        self._works: list[EngineWork] = []
         self._step_began: float | None = None
         self._engine: Engine | None = None
 
@@ -127,16 +107,17 @@ class EngineThread:
         return facts | {"step_s": 0.0 if began is None else time.monotonic() - began}
 
     async def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
-        with self._schedule_changed:
-            work = self._schedule.begin(job)
-            self._schedule_changed.notify()
+        work = EngineWork(job)
+        with self._works_changed:
+            self._works.append(work)
+            self._works_changed.notify()
         try:
             while True:
                 yield await work.events.get()
         finally:
-            with self._schedule_changed:
+            with self._works_changed:
                 work.is_cancelled = True
-                self._schedule_changed.notify()
+                self._works_changed.notify()
             with suppress(TimeoutError):  # a step that takes longer ends by itself
                 async with asyncio.timeout(CLOSE_S):
                     await work.ended.wait()
@@ -158,19 +139,19 @@ class EngineThread:
                 if event is not None:
                     self._call_on_loop(work.events.put_nowait, event)
         finally:
-            for work in self._schedule.works:
+            for work in self._works:
                 self._call_on_loop(work.ended.set)
 
     def _wait_for_next(self, engine: "Engine") -> EngineWork:
         """The next work. While only next edits are searched, reading ahead gets half of the time."""
         pause_s: float | None = _PAUSE_S
         while True:
-            with self._schedule_changed:
-                cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
-                work = cancelled or self._schedule.next_work()
-                if work and not (self._schedule.yields_to_prefill(work) and engine.is_prefill_pending):
+            with self._works_changed:
+                cancelled = next((work for work in self._works if work.is_cancelled), None)
+                work = cancelled or next_work(self._works)
+                if work and not (_yields_to_prefill(work, self._works) and engine.is_prefill_pending):
                     return work
-                is_idle = engine.is_prefill_pending or not self._schedule_changed.wait(pause_s)
+                is_idle = engine.is_prefill_pending or not self._works_changed.wait(pause_s)
             began = time.monotonic()
             may_continue = is_idle and self._run_idle_task(engine)  # not under the lock
             if work:
@@ -209,7 +190,7 @@ class EngineThread:
             return failed_reply(error, work.job.request.id)
         finally:
             self._step_began = None
-            self._schedule.charge(work, time.monotonic() - began)
+            work.charge((now_s := time.monotonic()) - began, now_s)
 
     def _free(self, work: EngineWork) -> None:
         """Takes `work` off the list and frees its memory: a client with the answer may count on that."""
@@ -219,8 +200,8 @@ class EngineThread:
         except Exception as error:
             log.error("a request could not be closed: %s", redacted_traceback(error))
         work.steps = None
-        with self._schedule_changed:
-            self._schedule.works.remove(work)
+        with self._works_changed:
+            self._works.remove(work)
         self._call_on_loop(work.ended.set)
 
 

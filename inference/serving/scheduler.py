@@ -69,19 +69,14 @@ class Backend(Protocol):
 
 
 @dataclass(eq=False)
-class JobOwner:
-    """Who asks: an editor, or one of the endpoint's clients. `used_s` is the engine time that it has had so far."""
-
-    used_s: float = 0.0
-
-
-@dataclass(eq=False)
 class Job:
-    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply; `client` is who asks."""
+    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply.
+    `client` is who asks: an editor, or one of the endpoint's clients.
+    """
 
     request: Request
     emit: Callable[["Job", JobEvent], None]
-    client: JobOwner = field(default_factory=JobOwner)
+    client: object = None
     received_s: float = field(default_factory=time.monotonic)
     may_start: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is a model and a free slot."""

@@ -178,7 +178,7 @@ class WorkerService:
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, WORKER_STOPPING)
 
-        job = Job(request, partial(self._deliver, connection), connection.job_owner(request))
+        job = Job(request, partial(self._deliver, connection), (connection, request.endpoint_client))
         self.scheduler.submit(job)
         self._refresh_state()
         return job

@@ -22,8 +22,8 @@ from inference.messages import (
     Pinned,
     Request,
 )
-from inference.serving.engine_thread import DeviceLostError, EngineThread, StepSchedule
-from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobEvent, JobOwner, Scheduler
+from inference.serving.engine_thread import DeviceLostError, EngineThread, EngineWork, next_work
+from inference.serving.scheduler import MAX_OF_CLIENT, MAX_RUNNING, Job, JobEvent, Scheduler
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
@@ -37,7 +37,6 @@ class Asker:
 
     def __init__(self, queue: Scheduler) -> None:
         self.queue = queue
-        self.client = JobOwner()
         self.jobs = list[Job]()
         self.heard: dict[str, list[JobEvent]] = {}
 
@@ -47,7 +46,7 @@ class Asker:
         return self.submit(InfillRequest(name, **fields))
 
     def submit(self, request: InfillRequest | NextEditRequest) -> Job:
-        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self.client)
+        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self)
         self.heard[request.id] = []
         self.jobs.append(job)
         self.queue.submit(job)
@@ -71,28 +70,25 @@ class Asker:
 
 def order_of(*asked: tuple[str, str], count: int) -> str:
     """Whose the next `count` steps are, which take a second each, if so many ask for ever: (client, kind)."""
-    schedule, clients = StepSchedule(), {name: JobOwner() for name, _ in asked}
+    works = []
     for name, kind in asked:
         request: Request = InfillRequest(name, (), quick=kind == "automatic")
         if kind == "endpoint":
             request = InfillRequest(name, (), quick=True, endpoint_client=name)
         elif kind == "next edit":
             request = NextEditRequest(name, "", ())
-        schedule.begin(Job(request, lambda *_: None, clients[name]))
-    return "".join(served_next(schedule) for _ in range(count))
+        works.append(EngineWork(Job(request, lambda *_: None)))
+    order = ""
+    for now in range(1, count + 1):
+        chosen = next_work(works)
+        chosen.charge(1.0, now)
+        order += chosen.job.request.id
+    return order
 
 
-def served_next(schedule: StepSchedule) -> str:
-    chosen = schedule.next_work()
-    schedule.charge(chosen, 1.0)
-    return chosen.job.request.id
-
-
-def test_clients_share_time_however_much_each_asks_for() -> None:
-    order = order_of(*[("a", "explicit")] * 4, ("b", "explicit"), count=40)
-    assert order.count("a") == order.count("b") == 20
-    order = order_of(*[("x", "endpoint")] * 4, ("y", "endpoint"), count=40)
-    assert order.count("x") == order.count("y") == 20
+@pytest.mark.parametrize("kind", ["explicit", "automatic", "next edit", "endpoint"])
+def test_equal_requests_take_turns(kind: str) -> None:
+    assert order_of(*[(name, kind) for name in "abc"], count=30) == "cba" * 10
 
 
 def test_editors_go_before_clients_of_the_endpoint() -> None:
@@ -101,34 +97,8 @@ def test_editors_go_before_clients_of_the_endpoint() -> None:
     assert order_of(("x", "endpoint"), count=1) == "x"
 
 
-def test_explicit_goes_first_but_starves_no_editor() -> None:
-    order = order_of(("q", "automatic"), ("e", "explicit"), ("n", "next edit"), count=60)
-    assert order.startswith("eeeee")
-    assert order.index("q") < order.index("n") < 20
-    assert min(order[30:].count(name) for name in "eqn") >= 9
-
-
-def test_within_an_editor_explicit_goes_first() -> None:
-    schedule, client = StepSchedule(), JobOwner()
-    explicit = InfillRequest("1", ())
-    for request in (explicit, InfillRequest("q", (), quick=True), NextEditRequest("n", "", ()), explicit):
-        schedule.begin(Job(request, lambda *_: None, client))
-    assert [served_next(schedule) for _ in range(10)] == ["1"] * 10
-    times = [work.used_s for work in schedule.works]
-    assert times == [5, 0, 0, 5], "requests of a kind share"
-    del schedule.works[0], schedule.works[-1]
-    assert {served_next(schedule) for _ in range(10)} == {"q"}
-
-
-def test_idle_time_earns_nothing_and_use_alone_costs_nothing() -> None:
-    schedule, a, b = StepSchedule(), JobOwner(), JobOwner()
-    schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
-    assert [served_next(schedule) for _ in range(100)] == ["a"] * 100
-    schedule.works.clear()
-    schedule.begin(Job(InfillRequest("b", ()), lambda *_: None, b))
-    schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
-    order = [served_next(schedule) for _ in range(20)]
-    assert abs(order.count("a") - order.count("b")) <= 2
+def test_explicit_goes_first_but_keeps_no_automatic_one_waiting_for_long() -> None:
+    assert order_of(("n", "next edit"), ("q", "automatic"), ("e", "explicit"), count=15) == "eeeee" + "qe" * 5
 
 
 ERRORS: dict[str, tuple[Exception, ErrorCode]] = {
