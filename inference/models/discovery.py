@@ -99,7 +99,9 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
                 entry = _Header(about.st_size, about.st_mtime_ns, _problem_of(file))
             if str(file).isprintable() and os.access(file, os.R_OK):  # permission changes neither size nor time
                 headers[str(file)] = entry
-            models.append(ForeignModel(program, printable(name), printable(file), entry.bytes_, problem=entry.problem))
+            later = () if entry.problem else header.later_parts(file)
+            size = entry.bytes_ + sum(part.stat().st_size for part in later)
+            models.append(ForeignModel(program, printable(name), printable(file), size, problem=entry.problem))
     if headers != cached:
         machine_cache.save(cache_key, headers)
     return sorted(models, key=lambda model: (not model.can_fill, -model.bytes_))

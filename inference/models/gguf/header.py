@@ -161,6 +161,14 @@ def part_number(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
+def later_parts(path: Path) -> Iterator[Path]:
+    """The other files of a model, by the name of its first."""
+    match = _PART.search(path.name)
+    count = int(match[2]) if match else 1
+    names = (f"{_PART.sub('', path.name)}-{part:05}-of-{count:05}{SUFFIX}" for part in range(2, count + 1))
+    return map(path.with_name, names)
+
+
 def read_header(path: Path) -> GgufFile:
     """The header of a file, with the tensors of all its parts if it is the first of several.
 
@@ -173,9 +181,8 @@ def read_header(path: Path) -> GgufFile:
     match = _PART.search(path.name)
     if match is None or int(match[1]) != 1 or int(match[2]) != count:
         raise ModelError(f"{path} is one of {count} parts of a model; give the first, NAME-00001-of-{count:05}{SUFFIX}")
-    names = (f"{path.name[: match.start()]}-{part:05}-of-{count:05}{SUFFIX}" for part in range(2, count + 1))
     tensors = dict(first.tensors)
-    for part in (_read_part(path.with_name(name)) for name in names):
+    for part in map(_read_part, later_parts(path)):
         if both := tensors.keys() & part.tensors.keys():
             raise ModelError(f"{part.path}: the tensor {min(both)} is in another part as well; {AGAIN}")
         tensors |= part.tensors

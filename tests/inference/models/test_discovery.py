@@ -78,9 +78,11 @@ def test_folders_that_the_environment_names_are_looked_into(
     assert {one.name for one in discovery.discover_foreign_models()} == {"coder:tag", "a", "b"}
 
 
-def test_later_parts_of_split_files_are_left_out(home: Path) -> None:
-    put(home / ".lmstudio" / "models" / "x" / "y" / "big-00002-of-00002.gguf")
+def test_later_parts_of_split_files_count_only_in_its_size(home: Path) -> None:
+    later = put(home / ".lmstudio" / "models" / "x" / "y" / "big-00002-of-00002.gguf")
     assert discovery.discover_foreign_models() == []
+    put(later.with_name("big-00001-of-00002.gguf"))
+    assert [one.bytes_ for one in discovery.discover_foreign_models()] == [2 * len(good())]
 
 
 def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
