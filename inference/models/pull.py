@@ -103,11 +103,8 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
     _show(target, requested)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
-            why = (
-                f"{target.repo} has no *.safetensors and no single *.gguf; other weight formats can run code and are "
-                "refused; of several GGUF files download one by hand"
-            )
-            raise PullError(why)
+            why = "other weight formats can run code and are refused; of several GGUF files download one by hand"
+            raise PullError(f"{target.repo} has no {target.only or '*.safetensors and no single *.gguf'}; {why}")
         _ask_for_licence(requested.licence, accepted=accepted)
         _write(target.folder, requested)
     else:
