@@ -34,7 +34,7 @@ def is_apple_silicon() -> bool:
 
 
 def mlx_advice() -> str:
-    """How to have this Mac's GPU used; "" if it is, or there is none."""
+    """How to have this Mac's GPU used; "" if mlx is here, or there is none."""
     if not is_apple_silicon() or find_spec("mlx"):
         return ""
     return f"to use the Apple GPU run: {format_command(install_command('mlx'))}"

@@ -1,11 +1,13 @@
 """Becomes the module that `AS_ON_WINDOWS` names, on a system like Windows, as far as Linux can be made one.
 
-Its event loop takes no signal handlers and serves no Unix sockets, and nobody may make symbolic links.
+Its event loop takes no signal handlers and serves no Unix sockets, nobody may make symbolic links, and for our own code
+there is no `/proc`, as on macOS.
 """
 
 import asyncio
 import os
 import runpy
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -34,6 +36,8 @@ def refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 if __name__ == "__main__":
+    has = Path.exists
+    Path.exists = lambda path, **more: has(path, **more) and path.parts[1:2] != ("proc",)  # type: ignore[method-assign]
     os.symlink = refuse
     os.environ["INFILL_LS_TRANSPORT"] = "tcp"
     asyncio.set_event_loop_policy(Policy())

@@ -86,8 +86,7 @@ class MachineFit:
 
 def examine_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
-    by_default = install_hints.is_apple_silicon() and mlx_machine.is_installed(with_vlm=False)
-    if device == mlx_machine.DEVICE or (device is None and by_default):
+    if device == mlx_machine.DEVICE or (device is None and mlx_machine.is_default(with_vlm=False)):
         return _mlx_machine()
     chosen = devices.choose_device(device)
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
@@ -141,7 +140,8 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     if entry.family not in machine.dtypes:
         return MachineFit(Verdict.DEVICE, "", {}, "MLX does not run it; device cpu does")
     dtypes = (catalogue.OWN_BITS,) if machine.on_mlx and entry.is_gguf else machine.dtypes[entry.family]
-    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
+    more = {devices.EIGHT_BIT: 9 / 8} if machine.on_mlx else {}  # a scale and a bias of 16 bits for 32 weights
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype) * more.get(dtype, 1)) for dtype in dtypes}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -260,6 +260,8 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge_fit(entry, machine).dtype, machine)
+    if entry.family == "fim" and machine.device == "cpu" and install_hints.mlx_advice():
+        package = install_hints.install_command("mlx")
     return ([package] if package else []) + (
         [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )

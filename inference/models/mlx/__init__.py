@@ -4,10 +4,9 @@ and those of models/llama for causal models. Their families provide the rest, in
 Holds what registry.py needs; MLX is imported when a model is loaded.
 """
 
-from inference.install_hints import is_apple_silicon
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelAdapter, OnProgress
-from inference.models.mlx.machine import is_installed, require_mlx_device, unusable
+from inference.models.mlx.machine import is_default, require_mlx_device, unusable
 
 
 def _needs_vlm(checkpoint: Checkpoint) -> bool:
@@ -17,7 +16,7 @@ def _needs_vlm(checkpoint: Checkpoint) -> bool:
 
 def runs_by_default(checkpoint: Checkpoint) -> bool:
     """Whether it runs here by default, if no device is named."""
-    return is_apple_silicon() and is_installed(with_vlm=_needs_vlm(checkpoint))
+    return is_default(with_vlm=_needs_vlm(checkpoint))
 
 
 def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:

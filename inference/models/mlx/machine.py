@@ -3,6 +3,7 @@
 Imports MLX only to ask it, and no other large library.
 """
 
+import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -48,10 +49,23 @@ def is_installed(*, with_vlm: bool) -> bool:
     return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm")[: 1 + with_vlm])
 
 
+def is_default(*, with_vlm: bool) -> bool:
+    """Whether MLX computes where no device is named: on Apple silicon, unless it is missing or broken."""
+    if not (install_hints.is_apple_silicon() and is_installed(with_vlm=with_vlm)):
+        return False
+    try:
+        require_mlx_device(with_vlm=with_vlm)
+    except ModelError as error:
+        logging.getLogger(__name__).warning("%s; the processor computes instead", error)
+        return False
+    return True
+
+
 def unusable(why: object, *, with_vlm: bool) -> ModelError:
-    """The error that also says how to install what `is_installed` looks for."""
+    """The error that also says how to install what `is_installed` looks for, or what to do if that is broken."""
     command = install_hints.format_command(install_hints.install_command("mlx-vlm" if with_vlm else "mlx"))
-    return ModelError(f"device '{DEVICE}' cannot be used here: {why}; run: {command}")
+    advice = "update the system or install mlx afresh" if is_installed(with_vlm=with_vlm) else f"run: {command}"
+    return ModelError(f"device '{DEVICE}' cannot be used here: {why}; {advice}")
 
 
 def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
