@@ -58,9 +58,11 @@ test-editors: $(VENV)/.ready
 	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) INFILL_TEST_SEED=$(SEED) INFILL_TEST_KEYS_ALL=$(KEYS) \
 		$(BIN)/python -m pytest tests/editors
 
-# MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB.
+# MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB. Last a real model
+# through the real server; where it cannot be had, the last lines say so in red.
 test-mlx: $(MLX_VENV)/.ready
 	$(MLX_VENV)/bin/python -m pytest tests/inference/models/mlx
+	$(MLX_VENV)/bin/python -m pytest tests/real/test_real_model.py -k test_mlx
 
 # A real vLLM and llama.cpp's server with a real model, on the CPU, in an environment of their own: it brings 3.5 GB. What
 # cannot be installed is not tested, which the last lines say in red.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from tests.not_tested import not_tested, pytest_terminal_summary  # noqa: F401 (
 from tests.workers import USERS_HF_HOME
 
 MODEL = "qwen2.5-coder-0.5b"
-OPTIONS = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "idleSeconds": 60, "device": "cpu"}
+DEVICES = ("mlx:cpu", "Apple GPU") if find_spec("mlx") else ("cpu",)
+OPTIONS = {"deadlineMs": {"automatic": 110_000, "invoked": 110_000}, "idleSeconds": 60, "device": DEVICES[0][:3]}
 
 
 @pytest.fixture(scope="session")
