@@ -1,13 +1,22 @@
-"""Weights that stay in a few bits in memory: affine groups of 32, weight = scale * code + bias, as gguf/affine.py packs
-them. Shapes: O rows of I columns, of as many matrices as the leading dimensions count.
+"""Weights that stay in a few bits in memory, and plain torch's products with them, which unpack a part at a time.
+
+Affine groups of 32, weight = scale * code + bias, as gguf/affine.py packs them. Shapes: O rows of I columns, of as many
+matrices as the leading dimensions count.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from inference.models.gguf.affine import GROUP
+
+_BLOCK_WEIGHTS = {"cpu": 1 << 20}
+_FAR_BLOCK_WEIGHTS = 1 << 24
+"""Unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,16 @@ class PackedWeight:
         """(..., O, I)."""
         return *self.scales.shape[:-1], self.scales.shape[-1] * GROUP
 
-    def __getitem__(self, index: int | slice | Tensor) -> "PackedWeight":
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self.scales.nbytes + self.biases.nbytes
+
+    def __getitem__(self, index: int | slice | Tensor) -> Self:
         """A part of the first dimension, a view unless `index` is a tensor."""
-        return PackedWeight(self.words[index], self.scales[index], self.biases[index], self.bits)
+        return self._of(lambda part: part[index])
+
+    def _of(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(change(self.words), change(self.scales), change(self.biases), self.bits)
 
     def codes(self) -> Tensor:
         """uint8 (..., O, I)."""
@@ -44,9 +60,85 @@ class PackedWeight:
             codes[..., place] = code & ((1 << self.bits) - 1)
         return codes.flatten(-2)
 
+    def blocks(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+        """All rows, some at a time: which ones, and (n, I), computed in float32."""
+        flat = self._of(lambda part: part.flatten(0, -2))
+        step = max(1, _BLOCK_WEIGHTS.get(self.words.device.type, _FAR_BLOCK_WEIGHTS) // self.shape[-1])
+        for first in range(0, flat.shape[0], step):
+            here = slice(first, min(first + step, flat.shape[0]))
+            part = flat[here]
+            groups = part.codes().unflatten(-1, (-1, GROUP)).float()
+            groups *= part.scales[..., None]
+            groups += part.biases[..., None]
+            yield here, groups.flatten(-2).to(dtype)
+
     def weights(self, dtype: torch.dtype) -> Tensor:
         """(..., O, I), computed in float32."""
-        groups = self.codes().unflatten(-1, (-1, GROUP)).float()
-        groups *= self.scales[..., None]
-        groups += self.biases[..., None]
-        return groups.flatten(-2).to(dtype)
+        weights = torch.empty(self.shape, dtype=dtype, device=self.words.device)
+        rows = weights.view(-1, self.shape[-1])
+        for here, block in self.blocks(dtype):
+            rows[here] = block
+        return weights
+
+
+def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:
+    """(M, I) -> (M, O), in the rows' dtype."""
+    product = rows.new_empty(len(rows), weight.shape[0])
+    for here, block in weight.blocks(rows.dtype):
+        product[:, here] = functional.linear(rows, block)
+    return product
+
+
+def grouped_experts(
+    hidden: Tensor,
+    chosen: Tensor,
+    router_weights: Tensor,
+    gate_up: PackedWeight,
+    down: PackedWeight,
+    activation: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """The experts' weighted sum (N, d) for rows (N, d), each with its k experts and their weights, (N, k).
+
+    `gate_up` (E, 2F, d): the gates' rows, then the others, as in transformers' experts. `down` (E, d, F).
+    """
+    per_row = chosen.shape[1]
+    experts, order = chosen.flatten().sort(stable=True)
+    ends = torch.searchsorted(experts, torch.arange(gate_up.shape[0], device=experts.device), right=True)
+    gate, up = _grouped_product(hidden[order // per_row], gate_up, ends).chunk(2, -1)
+    sorted_output = _grouped_product(activation(gate) * up, down, ends)
+    output = torch.empty_like(sorted_output)
+    output[order] = sorted_output
+    return (output.view(-1, per_row, hidden.shape[1]) * router_weights[..., None]).sum(1).to(hidden.dtype)
+
+
+def _grouped_product(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+    """(M, I) -> (M, O): the rows before the first of the `ends` (E,) times the first matrix, and so on."""
+    if rows.device.type == "cuda":  # which a graph records: nothing waits for the ends
+        return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
+    product = rows.new_empty(len(rows), matrices.shape[1])
+    begin = 0
+    for number, end in enumerate(ends.tolist()):
+        if end > begin:
+            product[begin:end] = packed_product(rows[begin:end], matrices[number])
+        begin = end
+    return product
+
+
+class PackedLinear(nn.Module):
+    """A layer of packed weights (O, I), and its products in one dtype."""
+
+    def __init__(self, weight: PackedWeight, dtype: torch.dtype = torch.bfloat16) -> None:
+        super().__init__()
+        self.weight = weight
+        self.shape = self.out_features, self.in_features = weight.shape
+        self._dtype = dtype
+
+    def forward(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
+        """(..., I) -> (..., O), with `plus` added, in the wider of both dtypes."""
+        flat = rows.to(self._dtype).flatten(0, -2)
+        product = packed_product(flat, self.weight).view(*rows.shape[:-1], -1)
+        return product if plus is None else plus + product
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """(n,) -> these rows of the matrix, float32 (n, I)."""
+        return self.weight[numbers].weights(torch.float32)

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -20,9 +19,11 @@ from inference.models.gguf import affine
 from inference.models.gguf.affine import AffineRows
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_bytes
+from inference.models.packed import PackedWeight
 
 log = logging.getLogger(__name__)
 
+_CPU: Final = torch.device("cpu")
 _WORD_BITS: Final = 32
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
@@ -30,16 +31,6 @@ _UNPACKED_WEIGHTS: Final = 1 << 18
 """Dequantise about this many weights at a time: 1 MB in float32, which a cache holds. Blocks of 16 MB took no less
 time, and left 110 MB more to the allocator when half a billion weights were packed.
 """
-
-
-@dataclass(frozen=True)
-class PackedTensor:
-    """Affine groups of 32 along a tensor's last dimension, of I weights, in codes of so many bits."""
-
-    words: NDArray[np.uint32]  # (..., I * bits / 32), as `AffineRows.packed` packs them
-    scales: NDArray[np.float16]  # (..., I / 32)
-    biases: NDArray[np.float16]  # (..., I / 32)
-    bits: int
 
 
 class TensorReader:
@@ -66,19 +57,20 @@ class TensorReader:
         for first, block in self.blocks(name, shape):
             yield first, affine.quantised(block.float().numpy(), bits)
 
-    def packed(self, name: str, shape: Sequence[int], bits: int | None = None) -> PackedTensor:
+    def packed(
+        self, name: str, shape: Sequence[int], bits: int | None = None, device: torch.device = _CPU
+    ) -> PackedWeight:
         """A whole tensor as `affine_blocks` gives it. Raises ModelError, also if a scale is not finite."""
-        wide = shape[-1]
-        size = bits or self.stored_bits(name)
-        words = np.empty((prod(shape[:-1]), wide * size // _WORD_BITS), np.uint32)
-        scales, biases = np.empty((2, len(words), wide // affine.GROUP), np.float16)
+        size, wide = bits or self.stored_bits(name), shape[-1]
+        words = torch.empty((prod(shape[:-1]), wide * size // _WORD_BITS), dtype=torch.int32, device=device)
+        scales, biases = torch.empty((2, len(words), wide // affine.GROUP), dtype=torch.float16, device=device)
         for first, block in self.affine_blocks(name, shape, bits):
             here = slice(first, first + len(block.codes))
-            words[here], scales[here], biases[here] = block.packed(), block.scales, block.biases
-        if not np.isfinite(scales).all() or not np.isfinite(biases).all():
+            words[here] = torch.from_numpy(block.packed().view(np.int32))
+            scales[here], biases[here] = torch.from_numpy(block.scales), torch.from_numpy(block.biases)
+        if not bool(scales.isfinite().all() and biases.isfinite().all()):
             raise self.not_finite_error(name)
-        lead = shape[:-1]
-        return PackedTensor(words.reshape(*lead, -1), scales.reshape(*lead, -1), biases.reshape(*lead, -1), size)
+        return PackedWeight(*(part.view(*shape[:-1], -1) for part in (words, scales, biases)), size)
 
     @property
     def packed_dtype(self) -> str:

@@ -22,6 +22,7 @@ from inference.models.diffusion_gemma.passes import (
     Masks,
     PrefixView,
 )
+from inference.models.packed import PackedWeight, grouped_experts
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
@@ -164,11 +165,15 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
 
 def _routed(layer: Any, rows: Tensor) -> Tensor:
     """The experts' output for rows (B * W, d)."""
+    experts = layer.experts
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
-    if layer.experts.num_experts > 1:
-        return layer.experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
-    gate, up = functional.linear(normed, layer.experts.gate_up_proj[0]).chunk(2, -1)
-    output = functional.linear(layer.experts.act_fn(gate) * up, layer.experts.down_proj[0])
+    if isinstance(experts.gate_up_proj, PackedWeight):
+        matrices = experts.gate_up_proj, experts.down_proj
+        return grouped_experts(normed, *_route(layer.router, rows), *matrices, experts.act_fn)
+    if experts.num_experts > 1:
+        return experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
+    gate, up = functional.linear(normed, experts.gate_up_proj[0]).chunk(2, -1)
+    output = functional.linear(experts.act_fn(gate) * up, experts.down_proj[0])
     return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]
 
 

@@ -89,9 +89,7 @@ class MlxNetworkBuilder:
                 f"choose one of {', '.join(able)}"
             )
         dtypes = [requested] if requested else usual
-        return devices.choose_fitting_dtype(
-            model, device.name, device.free_bytes, dtypes, self._weight_bytes, bitsandbytes=()
-        )
+        return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)
 
     def _weight_bytes(self, dtype: str) -> float:
         unused = {EMBEDDING} if self._is_tied and HEAD in self._weights.shapes else set()
@@ -142,4 +140,5 @@ class MlxNetworkBuilder:
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
         packed = self._weights.packed(name, self._shapes[name], None if self.dtype == self._file_dtype else bits)
-        return PackedMatrix(mx.array(packed.words), mx.array(packed.scales), mx.array(packed.biases), bits)
+        words, scales, biases = map(array_of, (packed.words.view(torch.uint32), packed.scales, packed.biases))
+        return PackedMatrix(words, scales, biases, bits)

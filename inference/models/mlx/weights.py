@@ -86,8 +86,9 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
         if _packed_bits(tensors, name):
             packed = tensors.packed(name, tensors.shapes[name])
             prefix = weight.removesuffix("weight")
-            for part, array in (("weight", packed.words), ("scales", packed.scales), ("biases", packed.biases)):
-                stored[prefix + part] = mx.array(array)
+            words = packed.words.view(torch.uint32)
+            for part, tensor in (("weight", words), ("scales", packed.scales), ("biases", packed.biases)):
+                stored[prefix + part] = array_of(tensor)
         else:
             tensor = tensors.tensor(name, tensors.shapes[name], torch.device("cpu"), DTYPES[dtype])
             stored[weight] = array_of(tensor)
@@ -138,7 +139,7 @@ def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: s
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
     dtypes = [device.dtype(checkpoint.name, open_tensors(checkpoint).packed_dtype, requested)]
     size = partial(_weight_bytes, checkpoint)
-    return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size, bitsandbytes=())
+    return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size)
 
 
 def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
