@@ -18,17 +18,20 @@ from inference.bench import add_model_flags, times_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
-from inference.models import devices, diffusion_gemma, registry
+from inference.models import devices, diffusion_gemma, packed, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
+from inference.models.gguf.affine import GROUP
 from inference.models.infill_config import SamplerSettings
+from inference.models.packed import PackedWeight
 from inference.models.prefix_cache import PrefixCache
 from inference.models.tensor_readers import TensorReader
 
+_CPU = torch.device("cpu")
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
@@ -78,6 +81,13 @@ class RandomWeights(TensorReader):
             matrix = torch.empty(shape[-2:], **self._made)
             yield first, matrix.normal_(0, spread, generator=self._generator)
 
+    def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
+        """Random codes, of which all are as likely."""
+        size = (*shape[:-1], shape[-1] * bits // 32)
+        words = torch.randint(-(1 << 31), 1 << 31, size, dtype=torch.int32, device=device, generator=self._generator)
+        scales = torch.full((*shape[:-1], shape[-1] // GROUP), SPREAD * 12**0.5 / (1 << bits), dtype=torch.float16)
+        return PackedWeight(words, scales.to(device), scales.to(device) * (0.5 - (1 << bits) / 2), bits)
+
 
 def diffusion_gemma_config(text: dict[str, Any]) -> Any:
     from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
@@ -92,11 +102,9 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Diffusi
     target = devices.choose_device(device)
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
-    chosen = devices.candidate_dtypes(target, dtype)[0]
+    chosen = weights.candidate_dtypes(target, dtype)[0]
     model = weights.without_weights(diffusion_gemma_config(RANDOM_SHAPES[shape]))
-    values = RandomWeights(model, target, devices.DTYPES[chosen])
-    packs = chosen == devices.FOUR_BIT
-    weights.load_by_layers(model, values, target, devices.DTYPES[chosen], lambda *_: None, packs=packs)
+    weights.load_by_layers(model, RandomWeights(model, target, devices.DTYPES[chosen]), target, chosen, lambda *_: None)
     if target.type != "cuda":
         return DiffusionGemmaNetwork(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
@@ -177,8 +185,8 @@ class LatencyBench:
         """
         config = self.network.model.config.text_config
         used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
-        weights = self.network.model.model.decoder.named_parameters()
-        return int(sum((used if ".experts." in name else 1.0) * weight.nbytes for name, weight in weights))
+        sizes = packed.weight_sizes(self.network.model.model.decoder)
+        return int(sum((used if ".experts." in name else 1.0) * size for name, size in sizes.items()))
 
     def _ids(self, count: int) -> list[int]:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()

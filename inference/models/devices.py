@@ -24,6 +24,7 @@ DTYPES = {
 }
 """The format of the computation, by the name that a user gives as `dtype`; of packed weights, also once unpacked."""
 
+
 def choose_device(named: str | None) -> torch.device:
     """The device to run on: the requested one, otherwise CUDA or the CPU. Raises ModelError."""
     if named is None:

@@ -4,8 +4,9 @@ Affine groups of 32, weight = scale * code + bias, as gguf/affine.py packs them.
 matrices as the leading dimensions count.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Self
 
 import torch
@@ -14,6 +15,8 @@ from torch.nn import functional
 
 from inference.models.gguf.affine import GROUP
 
+_PLAIN_BITS, _SCALES_BITS = 16, 1
+"""Of a plain number beside packed weights, and of scale and bias for each packed weight."""
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
 """Unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
@@ -40,9 +43,10 @@ class PackedWeight:
 
     def __getitem__(self, index: int | slice | Tensor) -> Self:
         """A part of the first dimension, a view unless `index` is a tensor."""
-        return self._of(lambda part: part[index])
+        return self.with_rows(lambda part: part[index])
 
-    def _of(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def with_rows(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """With the rows of each part changed, or in another order."""
         return type(self)(change(self.words), change(self.scales), change(self.biases), self.bits)
 
     def codes(self) -> Tensor:
@@ -50,7 +54,7 @@ class PackedWeight:
         octets = self.words.view(torch.uint8)
         if self.bits == 8:
             return octets
-        eights = octets.unflatten(-1, (-1, self.bits))  # bytes, which hold eight codes
+        eights = octets.view(*octets.shape[:-1], -1, self.bits)  # bytes, which hold eight codes
         codes = octets.new_empty((*eights.shape[:-1], 8))
         for place in range(8):
             byte, shift = divmod(place * self.bits, 8)
@@ -62,12 +66,12 @@ class PackedWeight:
 
     def blocks(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
         """All rows, some at a time: which ones, and (n, I), computed in float32."""
-        flat = self._of(lambda part: part.flatten(0, -2))
+        flat = self.with_rows(lambda part: part.flatten(0, -2))
         step = max(1, _BLOCK_WEIGHTS.get(self.words.device.type, _FAR_BLOCK_WEIGHTS) // self.shape[-1])
         for first in range(0, flat.shape[0], step):
             here = slice(first, min(first + step, flat.shape[0]))
             part = flat[here]
-            groups = part.codes().unflatten(-1, (-1, GROUP)).float()
+            groups = part.codes().view(*part.scales.shape, GROUP).float()
             groups *= part.scales[..., None]
             groups += part.biases[..., None]
             yield here, groups.flatten(-2).to(dtype)
@@ -79,6 +83,28 @@ class PackedWeight:
         for here, block in self.blocks(dtype):
             rows[here] = block
         return weights
+
+
+def needed_bytes(shape: Sequence[int], bits: int) -> float:
+    """The memory of a tensor in codes of so many bits, or in 16-bit numbers for 0."""
+    return prod(shape) * (bits + _SCALES_BITS if bits else _PLAIN_BITS) / 8
+
+
+def weight_sizes(module: nn.Module) -> dict[str, int]:
+    """The bytes of each parameter and each packed weight below a module, by name."""
+    sizes = {name: parameter.nbytes for name, parameter in module.named_parameters()}
+    for path, owner in module.named_modules():
+        held = ((name, each) for name, each in vars(owner).items() if isinstance(each, PackedWeight))
+        sizes |= {f"{path}.{name}": each.nbytes for name, each in held}
+    return sizes
+
+
+def stacked(weights: Sequence[PackedWeight]) -> PackedWeight:
+    """Matrices of as many columns and bits, one above the other."""
+    if len(weights) == 1:
+        return weights[0]
+    words, scales, biases = zip(*((each.words, each.scales, each.biases) for each in weights), strict=True)
+    return PackedWeight(torch.cat(words), torch.cat(scales), torch.cat(biases), weights[0].bits)
 
 
 def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:

@@ -15,6 +15,8 @@ import torch
 from inference import install_hints
 from inference.models import catalogue, devices, machine_cache, model_store
 from inference.models.catalogue import EMBEDDED, CatalogueEntry
+from inference.models.devices import FOUR_BIT
+from inference.models.diffusion_gemma import weights as diffusion_weights
 from inference.models.family import ModelError
 from inference.models.llama import precision
 from inference.models.mlx import machine as mlx_machine
@@ -52,15 +54,13 @@ class Verdict(StrEnum):
 class Machine:
     """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
 
-    `four_bit` and `mlx_vlm`: whether the packages for weights in 4 bits and for DiffusionGemma in MLX are installed.
-    `on_mlx`: MLX computes here, and keeps a GGUF file's bits.
+    `mlx_vlm`: whether the package for DiffusionGemma in MLX is installed. `on_mlx`: MLX computes here.
     """
 
     device: str
     free_bytes: int
     total_bytes: int
     dtypes: Mapping[str, Sequence[str]]
-    four_bit: bool
     mlx_vlm: bool = False
     on_mlx: bool = False
     predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
@@ -91,7 +91,7 @@ def examine_machine(device: str | None) -> Machine:
     chosen = devices.choose_device(device)
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
     able = {
-        "diffusion_gemma": devices.candidate_dtypes(chosen, None),
+        "diffusion_gemma": diffusion_weights.candidate_dtypes(chosen, None),
         "masked": precision.formats_for_many_rows(chosen, None),
         "fim": precision.candidate_formats(chosen, None),
     }
@@ -100,7 +100,6 @@ def examine_machine(device: str | None) -> Machine:
         devices.free_bytes(chosen),
         total,
         able,
-        devices.has_bitsandbytes(),
         predict_times=_predict if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
@@ -115,7 +114,6 @@ def _mlx_machine() -> Machine:
         found.free_bytes,
         found.total_bytes,
         {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
-        four_bit=False,
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
         predict_times=partial(_predict, gpu=found.name) if found.on_gpu else None,
@@ -139,8 +137,13 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
     if entry.family not in machine.dtypes:
         return MachineFit(Verdict.DEVICE, "", {}, "MLX does not run it; device cpu does")
-    dtypes = (catalogue.OWN_BITS,) if machine.on_mlx and entry.is_gguf else machine.dtypes[entry.family]
-    more = {devices.EIGHT_BIT: 9 / 8} if machine.on_mlx else {}  # a scale and a bias of 16 bits for 32 weights
+    on_gpu = machine.on_mlx or machine.device.startswith("cuda")
+    dtypes = machine.dtypes[entry.family]
+    if entry.is_gguf:  # a GPU keeps a file's bits, and a processor where most are packed
+        dtypes = (
+            [catalogue.OWN_BITS] if on_gpu else [catalogue.OWN_BITS if dtype == FOUR_BIT else dtype for dtype in dtypes]
+        )
+    more = {devices.EIGHT_BIT: 9 / 8} if on_gpu else {}  # a scale and a bias of 16 bits for 32 weights
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype) * more.get(dtype, 1)) for dtype in dtypes}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
@@ -162,7 +165,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     fast = time is not None and time.new_line_s <= _NEW_LINE_S * slack and time.next_key_s <= _NEXT_KEY_S * slack
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
-    if package := _package(entry, dtype, machine):
+    if package := _package(entry, machine):
         return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.format_command(package)}")
     if time is not None:
         words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
@@ -173,11 +176,11 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     return MachineFit(Verdict.RUNS, dtype, needs, f"{words}, once {_size(room)} more are free" if room > 0 else words)
 
 
-def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
-    """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
+def _package(entry: CatalogueEntry, machine: Machine) -> list[str]:
+    """The command that installs what is missing to run a model; empty if nothing is."""
     if machine.on_mlx and entry.family == "diffusion_gemma" and entry.repo and not machine.mlx_vlm:
         return install_hints.install_command("mlx-vlm")
-    return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
+    return []
 
 
 def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
@@ -259,7 +262,7 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
-    package = _package(entry, judge_fit(entry, machine).dtype, machine)
+    package = _package(entry, machine)
     if entry.family == "fim" and machine.device == "cpu" and install_hints.mlx_advice():
         package = install_hints.install_command("mlx")
     return ([package] if package else []) + (

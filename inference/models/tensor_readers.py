@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Final
 
@@ -48,21 +49,18 @@ class TensorReader:
         raise NotImplementedError
 
     def stored_bits(self, _name: str) -> int:
-        """How many bits a code of a tensor has in `affine_blocks`; 0 if the file has plain numbers."""
+        """How many bits the file's own codes of a tensor have here; 0 if it has plain numbers."""
         return 0
 
-    def affine_blocks(self, name: str, shape: Sequence[int], bits: int | None) -> Iterator[tuple[int, AffineRows]]:
-        """As `blocks`, in affine groups of 32 with so many bits; None: `stored_bits`, with the file's own codes."""
-        assert bits, f"{name} has no codes"
+    def affine_blocks(self, name: str, shape: Sequence[int], bits: int) -> Iterator[tuple[int, AffineRows]]:
+        """As `blocks`, in affine groups of 32: the file's own codes if these have so many bits."""
         for first, block in self.blocks(name, shape):
             yield first, affine.quantised(block.float().numpy(), bits)
 
-    def packed(
-        self, name: str, shape: Sequence[int], bits: int | None = None, device: torch.device = _CPU
-    ) -> PackedWeight:
+    def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
         """A whole tensor as `affine_blocks` gives it. Raises ModelError, also if a scale is not finite."""
-        size, wide = bits or self.stored_bits(name), shape[-1]
-        words = torch.empty((prod(shape[:-1]), wide * size // _WORD_BITS), dtype=torch.int32, device=device)
+        wide = shape[-1]
+        words = torch.empty((prod(shape[:-1]), wide * bits // _WORD_BITS), dtype=torch.int32, device=device)
         scales, biases = torch.empty((2, len(words), wide // affine.GROUP), dtype=torch.float16, device=device)
         for first, block in self.affine_blocks(name, shape, bits):
             here = slice(first, first + len(block.codes))
@@ -70,9 +68,21 @@ class TensorReader:
             scales[here], biases[here] = torch.from_numpy(block.scales), torch.from_numpy(block.biases)
         if not bool(scales.isfinite().all() and biases.isfinite().all()):
             raise self.not_finite_error(name)
-        return PackedWeight(*(part.view(*shape[:-1], -1) for part in (words, scales, biases)), size)
+        return PackedWeight(words, scales, biases, bits).with_rows(lambda part: part.view(*shape[:-1], -1))
 
-    @property
+    def code_bits(self, name: str, dtype: str, least: int = 0) -> int:
+        """How many bits a code of a weight has in a dtype; 0 if it stays in plain numbers.
+
+        Those of the file in its own dtype; otherwise those that the dtype names, or at `least` so many.
+        """
+        shape = self.shapes[name]
+        if not dtype.endswith("bit") or len(shape) == 1:
+            return 0
+        if dtype == self.packed_dtype:
+            return self.stored_bits(name)
+        return 0 if shape[-1] % affine.GROUP else max(least, int(dtype.removesuffix("bit")))
+
+    @cached_property
     def packed_dtype(self) -> str:
         """The bits of most weights' codes, such as "4bit"; "" for plain numbers."""
         sizes: Counter[int] = Counter()
@@ -138,9 +148,9 @@ class GgufReader(TensorReader):
     def stored_bits(self, name: str) -> int:
         return affine.bits_of(self._stored[name].type_.name)
 
-    def affine_blocks(self, name: str, shape: Sequence[int], bits: int | None) -> Iterator[tuple[int, AffineRows]]:
+    def affine_blocks(self, name: str, shape: Sequence[int], bits: int) -> Iterator[tuple[int, AffineRows]]:
         """See `TensorReader`. Says in the log if a type's numbers are rounded once more."""
-        if bits is not None:
+        if bits != self.stored_bits(name):
             yield from super().affine_blocks(name, shape, bits)
             return
         kind = self._stored[name].type_.name

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from inference.models import checkpoint_files, devices
+from inference.models import checkpoint_files, devices, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT
 from inference.models.diffusion_gemma.config import NO_VISION
@@ -20,8 +20,8 @@ from inference.models.gguf.affine import GROUP
 from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import TensorReader, open_tensors
 
-_OTHER_BITS, _PLAIN_BITS, _SCALES_BITS = 8, 16, 1
-"""Of weights outside the experts, of plain numbers beside packed ones, and of scale and bias for each packed weight."""
+_OTHER_BITS = 8
+"""At least so many have the codes of weights outside the experts, unless a file has fewer."""
 _DECODER = "model.decoder."
 _ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
@@ -59,28 +59,24 @@ def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | Non
 def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights. Raises ModelError if a file is unreadable, or they do not fit the dtype."""
     tensors = open_tensors(checkpoint)
-    plain = _PLAIN_BITS if dtype.endswith("bit") else 8 * DTYPES[dtype].itemsize
     used = {name: shape for name, shape in tensors.shapes.items() if not any(part in name for part in UNUSED)}
-    packed = {name: _packed_bits(tensors, name, dtype) for name in used}
-    return sum(prod(used[name]) * (bits + _SCALES_BITS if bits else plain) / 8 for name, bits in packed.items())
+    if not dtype.endswith("bit"):
+        return float(sum(prod(shape) for shape in used.values()) * DTYPES[dtype].itemsize)
+    return sum(packed.needed_bytes(shape, _code_bits(tensors, name, dtype)) for name, shape in used.items())
 
 
-def _packed_bits(tensors: TensorReader, name: str, dtype: str) -> int:
-    """The bits of a weight's codes in a dtype; 0 if it stays in plain numbers. Raises ModelError."""
-    shape = tensors.shapes[name]
-    if not dtype.endswith("bit") or len(shape) == 1 or any(part in name for part in _NEVER_PACKED):
-        return 0
-    if dtype == tensors.packed_dtype:
-        return tensors.stored_bits(name)
+def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
+    """See `TensorReader.code_bits`. Raises ModelError if an expert cannot be packed."""
     is_expert = ".experts." in name
-    if shape[-1] % GROUP == 0:
-        return int(dtype.removesuffix("bit")) if is_expert else _OTHER_BITS
-    if is_expert:
+    if any(part in name for part in _NEVER_PACKED):
+        return 0
+    bits = tensors.code_bits(name, dtype, 0 if is_expert else _OTHER_BITS)
+    if is_expert and not bits and dtype.endswith("bit") and tensors.shapes[name][-1] % GROUP:
         raise ModelError(
             f"{tensors.name}: dtype '{dtype}' packs groups of {GROUP} weights, and a row of its experts has "
-            f"{shape[-1]}; choose bfloat16"
+            f"{tensors.shapes[name][-1]}; choose bfloat16"
         )
-    return 0
+    return bits
 
 
 def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:
@@ -101,7 +97,9 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
     return load_by_layers(model, open_tensors(checkpoint), device, dtype, progress).eval()
 
 
-def load_by_layers(model: Any, shards: TensorReader, device: torch.device, dtype_name: str, progress: OnProgress) -> Any:
+def load_by_layers(
+    model: Any, shards: TensorReader, device: torch.device, dtype_name: str, progress: OnProgress
+) -> Any:
     """Gives a model of `without_weights` its weights. Raises ModelError."""
     dtype = DTYPES.get(dtype_name, torch.bfloat16)
     encoder = model.model.encoder.language_model
@@ -149,20 +147,19 @@ def _share(encoder_layer: Any, layer: Any) -> None:
 def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.device, dtype_name: str) -> None:
     """Gives every weight below a module of the decoder its memory and its values."""
     dtype = DTYPES.get(dtype_name, torch.bfloat16)
-    own = dtype_name == shards.packed_dtype
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
         for name, parameter in list(owner.named_parameters(recurse=False)):
             full, same = (stack + below + name for stack in (_DECODER, _ENCODER))  # a file may name either
             full = same if same in shards.shapes and full not in shards.shapes else full
             shards.require(full, parameter.shape)
-            if bits := _packed_bits(shards, full, dtype_name):
-                packed = shards.packed(full, parameter.shape, None if own else bits, device)
+            if bits := _code_bits(shards, full, dtype_name):
+                matrices = shards.packed(full, parameter.shape, bits, device)
                 if isinstance(owner, nn.Linear):
-                    module.set_submodule(path, PackedLinear(packed, dtype))
+                    module.set_submodule(path, PackedLinear(matrices, dtype))
                 else:
                     delattr(owner, name)
-                    setattr(owner, name, packed)
+                    setattr(owner, name, matrices)
             else:
                 value = shards.tensor(full, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(value, requires_grad=False))

@@ -42,5 +42,5 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.load_network(checkpoint, target, precision.candidate_formats(target, dtype), progress)
+    network, dtype_name = weights.load_network(checkpoint, target, dtype, precision.candidate_formats, progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

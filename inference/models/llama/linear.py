@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models import devices
+from inference.models.packed import PackedLinear
 
 _INT8_MAX = 127.0
 
@@ -111,24 +113,22 @@ def activation_qmax() -> int:
 
 _KERNEL_ROWS = 16
 """With AVX-512, unpacking to bfloat16 is faster from 20 rows on, and to float32 never."""
-_NEAR_WEIGHTS, _FAR_WEIGHTS = 1 << 21, 1 << 26
+_BUFFER_WEIGHTS = 1 << 21
 """Unpack this many weights at a time: 4 MB, still in a processor's cache when used. With all of a matrix at a time, 256
-rows took 4 % less time, 64 rows 9 % more. On a GPU each piece costs a call.
+rows took 4 % less time, 64 rows 9 % more.
 """
 
 
-def dequant_buffer(device: torch.device) -> Tensor:
-    """A scratch buffer to dequantise all int8 weights of a model in, in the dtype of the device's fast matmul."""
-    if device.type != "cpu":
-        return torch.empty(_FAR_WEIGHTS, dtype=torch.bfloat16, device=device)
-    return torch.empty(_NEAR_WEIGHTS, dtype=torch.bfloat16 if devices.cpu_has_fast_bf16() else torch.float32)
+def dequant_buffer() -> Tensor:
+    """A scratch buffer to dequantise all int8 weights of a model in, in the dtype of the processor's fast matmul."""
+    return torch.empty(_BUFFER_WEIGHTS, dtype=torch.bfloat16 if devices.cpu_has_fast_bf16() else torch.float32)
 
 
 class Int8WeightOnlyLinear:
     """Weight-only int8 linear layer, for processors without `Int8DynamicLinear`: activations keep their dtype.
 
     Many rows are multiplied by weights that are unpacked piece by piece, where that is faster than torch's kernel for
-    packed weights: on a GPU, which has none, and in bfloat16. A row's products are the same alone or among up to
+    packed weights, in bfloat16. A row's products are the same alone or among up to
     `_KERNEL_ROWS` rows: the kernel adds in the same order.
     """
 
@@ -137,8 +137,7 @@ class Int8WeightOnlyLinear:
         self.packed = packed
         self.shape = packed.shape
         self._place = buffer
-        most = _KERNEL_ROWS if buffer.dtype == torch.bfloat16 else sys.maxsize
-        self._few = most if buffer.device.type == "cpu" else 0
+        self._few = _KERNEL_ROWS if buffer.dtype == torch.bfloat16 else sys.maxsize
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O), with `plus` added."""
@@ -163,7 +162,20 @@ class Int8WeightOnlyLinear:
         return self.packed.rows(numbers)
 
 
-Linear = DenseLinear | Int8DynamicLinear | Int8WeightOnlyLinear
+class StackedLinear:
+    """Matrices one above the other, each in a format of its own."""
+
+    def __init__(self, parts: Sequence[DenseLinear | PackedLinear]) -> None:
+        self.parts = parts
+        self.shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
+
+    def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
+        """(M, I) -> (M, O), with `plus` added, in the wider of both dtypes."""
+        product = torch.cat([part(rows) for part in self.parts], 1)
+        return product if plus is None else plus + product
+
+
+Linear = DenseLinear | Int8DynamicLinear | Int8WeightOnlyLinear | PackedLinear | StackedLinear
 
 
 @cache

@@ -15,10 +15,11 @@ from torch.nn import functional
 
 from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.llama.config import LlamaConfig
-from inference.models.llama.linear import DenseLinear, Int8DynamicLinear, Int8Weight, Linear
+from inference.models.llama.linear import DenseLinear, Int8DynamicLinear, Int8Weight, Linear, StackedLinear
+from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import StoredRows
 
-EmbeddingTable = DenseLinear | Int8Weight | StoredRows
+EmbeddingTable = DenseLinear | Int8Weight | PackedLinear | StoredRows
 Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
 _EXACT_TOKENS = 64
@@ -197,7 +198,7 @@ class LlamaNetwork(CausalNetwork):
         """See `CausalNetwork`. If the LM head is inexact, recomputes the top tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
-        if not isinstance(self.head, Int8DynamicLinear) and not self._is_exact:
+        if not isinstance(self.head, Int8DynamicLinear | StackedLinear) and not self._is_exact:
             top_ids = logits.topk(min(_EXACT_TOKENS, logits.shape[1])).indices
             exact = torch.stack([self.head.rows(ids) @ row for ids, row in zip(top_ids, flat, strict=True)])
             logits.scatter_(1, top_ids, exact)

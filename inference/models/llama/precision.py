@@ -15,7 +15,7 @@ import msgspec
 import torch
 
 from inference.models import devices, edit_prompts, machine_cache
-from inference.models.devices import DTYPES, EIGHT_BIT
+from inference.models.devices import DTYPES, EIGHT_BIT, FOUR_BIT
 from inference.models.family import ModelError
 from inference.models.llama import linear
 from inference.models.llama.linear import (
@@ -47,11 +47,16 @@ class KernelTimes(msgspec.Struct, frozen=True):
     prompt_row_ns: float
 
 
-def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
-    """Only the requested format, or those to try, best first. Raises ModelError."""
+def candidate_formats(device: torch.device, requested: str | None, own: str = "") -> list[str]:
+    """Only the requested format, or those to try, best first. `own`: `packed_dtype` of the weights, which CUDA keeps.
+
+    Raises ModelError.
+    """
+    if requested is None and device.type == "cuda":
+        return [own] if own else ["bfloat16", EIGHT_BIT]
     on_cpu = device.type == "cpu"
-    supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
-    if requested is not None and requested not in supported:
+    supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT, FOUR_BIT) if device.type == "cuda" else _ELSEWHERE
+    if requested is not None and requested not in (*supported, own if device.type == "cuda" else None):
         choices = ", ".join(supported)
         raise ModelError(
             f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}"
@@ -61,15 +66,14 @@ def candidate_formats(device: torch.device, requested: str | None) -> list[str]:
     return ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
 
 
-def formats_for_many_rows(device: torch.device, requested: str | None) -> list[str]:
+def formats_for_many_rows(device: torch.device, requested: str | None, own: str = "") -> list[str]:
     """The same for models whose passes have hundreds of rows. Raises ModelError.
 
     Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
     """
-    if requested:
-        return candidate_formats(device, requested)
-    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.cpu_has_fast_bf16() else ["float32", EIGHT_BIT, "bfloat16"]
-    return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
+    if requested or device.type != "cpu":
+        return candidate_formats(device, requested, own)
+    return ["bfloat16", "float32", EIGHT_BIT] if devices.cpu_has_fast_bf16() else ["float32", EIGHT_BIT, "bfloat16"]
 
 
 class PassTimes(msgspec.Struct, frozen=True):
@@ -166,7 +170,7 @@ def measure_kernels(dtype: str, *, dynamic: bool) -> KernelTimes:
     measured: Sequence[Linear] = [DenseLinear(each.to(DTYPES.get(dtype, torch.float32))) for each in plain]
     if dtype == EIGHT_BIT:
         packed = [Int8Weight(*quantise_rows(each)) for each in plain]
-        buffer = linear.dequant_buffer(torch.device("cpu"))
+        buffer = linear.dequant_buffer()
         measured = [Int8DynamicLinear(each) if dynamic else Int8WeightOnlyLinear(each, buffer) for each in packed]
     one_ns, prompt_ns = (_seconds(measured, rows) * 1e9 / prod(_SHAPE) for rows in (1, _PROMPT_ROWS))
     return KernelTimes(one_ns, prompt_ns / _PROMPT_ROWS)

@@ -1,12 +1,15 @@
 """Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from math import prod
 
 import torch
 from torch import Tensor
 
-from inference.models import devices
+from inference.models import devices, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import OnProgress
@@ -18,9 +21,11 @@ from inference.models.llama.linear import (
     Int8Weight,
     Int8WeightOnlyLinear,
     Linear,
+    StackedLinear,
     quantise_rows,
 )
 from inference.models.llama.network import EmbeddingTable, LayerWeights, LlamaNetwork, interleave_rotary
+from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import GgufReader, TensorReader, open_tensors
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -31,39 +36,64 @@ _SAME = 0.1
 """Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
 _DOWN_GROUPS = 4
 
+_VOCABULARY_BITS = 8
+"""At least so many have the codes of the embedding and the head, unless a file has fewer."""
+_TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
+"""Names of weights whose rows positions turn."""
+
+Formats = Callable[[torch.device, str | None, str], list[str]]
+"""`precision.candidate_formats`, or its like."""
+_Table = DenseLinear | Int8Weight | PackedLinear
 _Rows = Iterator[tuple[str, int, Tensor]]
 """Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
 
 
 def load_network(
-    checkpoint: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
+    checkpoint: Checkpoint, device: torch.device, requested: str | None, formats: Formats, progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
-    """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
+    """A checkpoint's network in the first of its `formats` that fits, and its name. Raises ModelError."""
     progress(0.05, "checking memory")
-    weights = sum(prod(shape) for shape in checkpoint.shapes().values())
+    tensors = open_tensors(checkpoint)
+    on_cuda = device.type == "cuda"
 
     def weight_bytes(dtype: str) -> float:
-        return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
+        if on_cuda and dtype.endswith("bit"):
+            return packed_bytes(tensors, dtype)
+        return float(sum(map(prod, tensors.shapes.values())) * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
+    candidates = formats(device, requested, tensors.packed_dtype)
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
-    return NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic).network(progress), dtype
+    return NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda).network(progress), dtype
+
+
+def packed_bytes(tensors: TensorReader, dtype: str) -> float:
+    """The memory of packed weights in a dtype."""
+    return sum(packed.needed_bytes(shape, _code_bits(tensors, name, dtype)) for name, shape in tensors.shapes.items())
+
+
+def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
+    """See `TensorReader.code_bits`."""
+    return tensors.code_bits(name, dtype, _VOCABULARY_BITS if name in (EMBEDDING, HEAD) else 0)
 
 
 class NetworkBuilder:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool) -> None:
-        """`dynamic`: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
+    def __init__(
+        self, checkpoint: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool, packs: bool = False
+    ) -> None:
+        """`dynamic`: 8-bit layers are `Int8DynamicLinear`. `packs`: they are `PackedLinear`. Raises ModelError."""
         self._config = llama_config(checkpoint)
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._device = device
-        self._dtype = DTYPES[dtype]
+        self._dtype = DTYPES.get(dtype, torch.bfloat16)
+        self._packed_dtype = dtype if packs and dtype.endswith("bit") else ""
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
-        self._is_packed = dtype == EIGHT_BIT
-        self._place = linear.dequant_buffer(device) if self._is_packed and not dynamic else None
+        self._is_int8 = dtype == EIGHT_BIT and not packs
+        self._place = linear.dequant_buffer() if self._is_int8 and not dynamic else None
 
     def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -73,7 +103,7 @@ class NetworkBuilder:
             progress(share, f"layer {layer_index + 1} of {count}")
             layers.append(self._layer(f"model.layers.{layer_index}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
-        head = self._stored(HEAD if HEAD in self._weights.shapes else EMBEDDING)
+        head = self._table(HEAD if HEAD in self._weights.shapes else EMBEDDING)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
         inv_freq = torch.tensor(self._config.inv_freq, device=self._device)
@@ -83,36 +113,27 @@ class NetworkBuilder:
         multiplied = self._multiplied(head, fine=True, keep=embedding is head)
         return LlamaNetwork(self._config, layers, embedding, norm, multiplied, inv_freq)
 
-    def _embedding(self, head: DenseLinear | Int8Weight) -> EmbeddingTable:
+    def _embedding(self, head: _Table) -> EmbeddingTable:
         """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
         is_tied = has_tied_embeddings(self._weights, self._shapes)
         if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
             return self._weights.in_file(HEAD if is_tied and HEAD in self._weights.shapes else EMBEDDING)
-        return head if is_tied else self._stored(EMBEDDING)
+        return head if is_tied else self._table(EMBEDDING)
 
     def _layer(self, prefix: str) -> LayerWeights:
         def read(name: str) -> Tensor:
             return self._tensor(prefix + name)
 
-        def fused(kind: str) -> Tensor:
-            turned = [ordered(read(f"self_attn.{one}_proj.{kind}")) for one in "qk"]
-            return torch.cat([*turned, read(f"self_attn.v_proj.{kind}")])
-
-        def ordered(weight: Tensor) -> Tensor:
-            return weight if self._is_interleaved else interleave_rotary(weight, self._config.head_size)
-
-        heads = fused("weight")
-        norms = [ordered(read(f"self_attn.{one}_norm.weight")) for one in "qk" if self._config.has_head_norms]
+        norms = [read(f"self_attn.{one}_norm.weight") for one in "qk" if self._config.has_head_norms]
+        heads = {kind: [f"self_attn.{one}_proj.{kind}" for one in "qkv"] for kind in ("weight", "bias")}
         return LayerWeights(
             norm=read("input_layernorm.weight"),
-            queries_keys_values=self._multiplied(
-                self._made((heads.shape[0], heads.shape[1]), iter([(prefix + "self_attn", 0, heads)])), fine=True
-            ),
-            bias=fused("bias") if self._config.has_bias else None,
+            queries_keys_values=self._multiplied(self._stored(*(prefix + name for name in heads["weight"])), fine=True),
+            bias=torch.cat([read(name) for name in heads["bias"]]) if self._config.has_bias else None,
             head_norms=(norms[0], norms[1]) if norms else None,
             out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
-            gate_up=self._multiplied(self._stored(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight")),
+            gate_up=self._multiplied(self._stored(*(f"{prefix}mlp.{side}_proj.weight" for side in ("gate", "up")))),
             down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight"), groups=_DOWN_GROUPS),
         )
 
@@ -120,22 +141,44 @@ class NetworkBuilder:
         value = self._weights.tensor(name, self._shapes[name], self._device, torch.float32)
         if value.ndim == 1:
             self._require_finite(name, value)
-        return value
+        return self._ordered(name, value)
 
-    def _stored(self, *names: str) -> DenseLinear | Int8Weight:
-        """Stacked matrices, none of which is ever in memory in float32 as a whole."""
-        high = sum(self._shapes[name][0] for name in names)
-        wide = self._shapes[names[0]][1]
-        return self._made((high, wide), self._rows(names))
+    def _ordered(self, name: str, rows: Tensor) -> Tensor:
+        """The rows of a weight in the order of our rotary layout."""
+        is_turned = bool(_TURNED.search(name)) and not self._is_interleaved
+        return interleave_rotary(rows, self._config.head_size) if is_turned else rows
+
+    def _table(self, name: str) -> _Table:
+        stored = self._stored(name)
+        assert not isinstance(stored, StackedLinear)
+        return stored
+
+    def _stored(self, *names: str) -> _Table | StackedLinear:
+        """Stacked matrices, of which at most queries and keys are ever in memory in float32 as a whole."""
+        if not self._packed_dtype:
+            return self._made((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
+        parts = [self._made_packed(bits, list(same)) for bits, same in groupby(names, self._code_bits)]
+        return parts[0] if len(parts) == 1 else StackedLinear(parts)
+
+    def _code_bits(self, name: str) -> int:
+        return _code_bits(self._weights, name, self._packed_dtype)
+
+    def _made_packed(self, bits: int, names: Sequence[str]) -> DenseLinear | PackedLinear:
+        if not bits:
+            return DenseLinear(torch.cat([self._tensor(name) for name in names]).to(self._dtype))
+        stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
+        return PackedLinear(packed.stacked([each.with_rows(partial(self._ordered, name)) for name, each in stored]))
 
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0
         for name in names:
-            yield from ((name, above + first, block) for first, block in self._weights.blocks(name, self._shapes[name]))
+            whole = _TURNED.search(name) and not self._is_interleaved
+            blocks = [(0, self._tensor(name))] if whole else self._weights.blocks(name, self._shapes[name])
+            yield from ((name, above + first, block) for first, block in blocks)
             above += self._shapes[name][0]
 
     def _multiplied(
-        self, weight: DenseLinear | Int8Weight, *, fine: bool = False, groups: int = 1, keep: bool = False
+        self, weight: _Table | StackedLinear, *, fine: bool = False, groups: int = 1, keep: bool = False
     ) -> Linear:
         """`fine` in front of the heads and for the vocabulary, `groups` in front of `down`, where single activations
         are some twenty times as large as most.
@@ -144,26 +187,26 @@ class NetworkBuilder:
         activations; 7 bits), or .006 (8 bits); without groups by .024, without either by .031. `keep`: the rows of
         `weight` are looked up as well.
         """
-        if isinstance(weight, DenseLinear):
+        if not isinstance(weight, Int8Weight):
             return weight
         if self._place is None:
             return Int8DynamicLinear(weight, fine=fine, groups=groups, consume=not keep)
         return Int8WeightOnlyLinear(weight, self._place)
 
-    def _made(self, shape: tuple[int, int], blocks: _Rows) -> DenseLinear | Int8Weight:
-        if not self._is_packed:
+    def _made(self, shape: tuple[int, int], names: Sequence[str]) -> DenseLinear | Int8Weight:
+        if not self._is_int8:
             plain = torch.empty(shape, dtype=self._dtype, device=self._device)
-            for name, first, block in blocks:
+            for name, first, block in self._rows(names):
                 self._require_finite(name, block)
                 plain[first : first + len(block)] = block
             return DenseLinear(plain)
-        packed = torch.empty(shape, dtype=torch.int8, device=self._device)
+        codes = torch.empty(shape, dtype=torch.int8, device=self._device)
         scales = torch.empty(shape[0], dtype=torch.bfloat16, device=self._device)
-        for name, first, block in blocks:
+        for name, first, block in self._rows(names):
             end = first + len(block)
-            packed[first:end], scales[first:end] = quantise_rows(block.to(self._device))
+            codes[first:end], scales[first:end] = quantise_rows(block.to(self._device))
             self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
-        return Int8Weight(packed, scales)
+        return Int8Weight(codes, scales)
 
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):

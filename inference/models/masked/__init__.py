@@ -65,7 +65,5 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.load_network(
-        checkpoint, target, precision.formats_for_many_rows(target, dtype), progress
-    )
+    network, dtype_name = weights.load_network(checkpoint, target, dtype, precision.formats_for_many_rows, progress)
     return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.infill_config, tokenizer, dtype_name)

@@ -13,7 +13,6 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.gguf.affine import GROUP
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.llama.weights import EMBEDDING, HEAD, has_tied_embeddings
 from inference.models.mlx import machine
@@ -97,16 +96,9 @@ class MlxNetworkBuilder:
         return sum(prod(self._shapes[name]) * self._bits_per_weight(name, dtype) / 8 for name in names)
 
     def _bits_per_weight(self, name: str, dtype: str) -> int:
-        if bits := self._packed_bits(name, dtype):
+        if bits := self._weights.code_bits(name, dtype):
             return bits + _SCALES_BITS
         return 32 if dtype == "float32" else 16
-
-    def _packed_bits(self, name: str, dtype: str) -> int:
-        """How many bits a code of a tensor has in a dtype; 0 if it has none."""
-        shape = self._shapes[name]
-        if dtype in self._plain or len(shape) == 1 or shape[-1] % GROUP:
-            return 0
-        return self._weights.stored_bits(name) if dtype == self._file_dtype else 8
 
     def _layer(self, prefix: str) -> MlxLayer:
         return MlxLayer(
@@ -129,7 +121,7 @@ class MlxNetworkBuilder:
         return Projection(self._matrix(f"{name}_proj.weight"), bias, norm)
 
     def _matrix(self, name: str) -> Matrix:
-        bits = self._packed_bits(name, self.dtype)
+        bits = self._weights.code_bits(name, self.dtype)
         return self._packed(name, bits) if bits else DenseMatrix(self._tensor(name, self._product_dtype))
 
     def _tensor(self, name: str, dtype: str = "float32") -> mx.array:
@@ -139,6 +131,6 @@ class MlxNetworkBuilder:
         return array_of(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
-        packed = self._weights.packed(name, self._shapes[name], None if self.dtype == self._file_dtype else bits)
+        packed = self._weights.packed(name, self._shapes[name], bits)
         words, scales, biases = map(array_of, (packed.words.view(torch.uint32), packed.scales, packed.biases))
         return PackedMatrix(words, scales, biases, bits)

@@ -83,8 +83,8 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
         if is_shared and of_decoder in tensors.shapes:
             continue
         weight = of_decoder if ".experts." not in name else f"{of_decoder}.weight"
-        if _packed_bits(tensors, name):
-            packed = tensors.packed(name, tensors.shapes[name])
+        if bits := _packed_bits(tensors, name):
+            packed = tensors.packed(name, tensors.shapes[name], bits)
             prefix = weight.removesuffix("weight")
             words = packed.words.view(torch.uint32)
             for part, tensor in (("weight", words), ("scales", packed.scales), ("biases", packed.biases)):
