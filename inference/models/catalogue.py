@@ -15,11 +15,11 @@ FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 """Licences without conditions worth asking a user about."""
 
 _BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
-_PACKED_BITS = 4.5
-"""Of a weight in 4 bits, including its share of the scale of its block; the others then have 16."""
+_PACKED_BITS, _OTHER_BITS = 5, 10.2
+"""Of a weight in 4 bits, with its share of its group's scale and bias; of the others on average, most in 8 bits."""
 OWN_BITS = "its own bits"
 """The dtype of a GGUF file's weights where their bits are kept: then they take `_OWN_BITS` times the file's size."""
-_OWN_BITS = 1.1
+_OWN_BITS = 1.14
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
 
@@ -93,7 +93,9 @@ class CatalogueEntry:
         if dtype == OWN_BITS:
             return self.download_bytes * _OWN_BITS
         if dtype == "4bit":
-            return (self.packed_parameters * _PACKED_BITS + (self.parameters - self.packed_parameters) * 16) / 8
+            return (
+                self.packed_parameters * _PACKED_BITS + (self.parameters - self.packed_parameters) * _OTHER_BITS
+            ) / 8
         return self.parameters * _BITS[dtype] / 8
 
 

@@ -130,17 +130,24 @@ def grouped_experts(
     per_row = chosen.shape[1]
     experts, order = chosen.flatten().sort(stable=True)
     ends = torch.searchsorted(experts, torch.arange(gate_up.shape[0], device=experts.device), right=True)
-    gate, up = _grouped_product(hidden[order // per_row], gate_up, ends).chunk(2, -1)
-    sorted_output = _grouped_product(activation(gate) * up, down, ends)
+    product = product_at_once if hidden.device.type == "cuda" else product_by_expert
+    gate, up = product(hidden[order // per_row], gate_up, ends).chunk(2, -1)
+    sorted_output = product(activation(gate) * up, down, ends)
     output = torch.empty_like(sorted_output)
     output[order] = sorted_output
     return (output.view(-1, per_row, hidden.shape[1]) * router_weights[..., None]).sum(1).to(hidden.dtype)
 
 
-def _grouped_product(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
-    """(M, I) -> (M, O): the rows before the first of the `ends` (E,) times the first matrix, and so on."""
-    if rows.device.type == "cuda":  # which a graph records: nothing waits for the ends
-        return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
+def product_at_once(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+    """As `product_by_expert`, but unpacks all matrices and does not wait for the ends: a CUDA graph can record it."""
+    return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
+
+
+def product_by_expert(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+    """(M, I) -> (M, O): the rows before the first of the `ends` (E,) times the first matrix, and so on.
+
+    Unpacks one matrix at a time, and none without rows.
+    """
     product = rows.new_empty(len(rows), matrices.shape[1])
     begin = 0
     for number, end in enumerate(ends.tolist()):

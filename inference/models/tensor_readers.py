@@ -54,8 +54,10 @@ class TensorReader:
 
     def affine_blocks(self, name: str, shape: Sequence[int], bits: int) -> Iterator[tuple[int, AffineRows]]:
         """As `blocks`, in affine groups of 32: the file's own codes if these have so many bits."""
+        step = max(1, _UNPACKED_WEIGHTS // shape[-1])
         for first, block in self.blocks(name, shape):
-            yield first, affine.quantised(block.float().numpy(), bits)
+            for begin in range(0, len(block), step):
+                yield first + begin, affine.quantised(block[begin : begin + step].float().numpy(), bits)
 
     def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
         """A whole tensor as `affine_blocks` gives it. Raises ModelError, also if a scale is not finite."""

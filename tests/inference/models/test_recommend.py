@@ -38,9 +38,9 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     dtypes = {
         "diffusion_gemma": ON_CPU if device == "cpu" else ON_GPU,
         "masked": ("float32", "8bit", "bfloat16") if device == "cpu" else ("bfloat16", "8bit"),
-        "fim": ("8bit",) if device == "cpu" else ("bfloat16",),
+        "fim": ("8bit",) if device == "cpu" else ("bfloat16", "8bit"),
     }
-    values = {"dtypes": dtypes, "four_bit": True, **more}
+    values = {"dtypes": dtypes, **more}
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
@@ -75,6 +75,7 @@ SMALL_OLD, SLOW_TIMES, FAST_TIMES, BIG_TIMES = (
     "runs here in 8bit, ghost text in about {} s at a new place, {} on a new line and {} after a key".format(*times)
     for times in ((2.7, 0.8, 0.2), (8.5, 2.6, 0.7), ("0.8", "0.3", "0.1"), ("0.8", "0.2", "0.1"))
 )
+TOO_SLOW = "runs here in its own bits, but far too slowly to type with: no GPU"
 MAC, FAST_MAC = (mac(gigabytes, rate) for gigabytes, rate in ((12, 68), (48, 400)))
 """Of 16 and 64 GB: GB for MLX, and GB read a second."""
 
@@ -87,7 +88,7 @@ MAC, FAST_MAC = (mac(gigabytes, rate) for gigabytes, rate in ((12, 68), (48, 400
         (FAST, "qwen2.5-coder-1.5b"),
         (machine("cpu", 0.5), EMBEDDED),
         (machine("cuda:0", 6), "qwen2.5-coder-1.5b"),
-        (GPU, "qwen2.5-coder-1.5b"),
+        (GPU, "qwen2.5-coder-7b"),
         (machine("cuda:0", 12), "dreamon-7b"),
         (MAC, "qwen2.5-coder-1.5b"),
         (FAST_MAC, "qwen2.5-coder-7b"),
@@ -112,10 +113,11 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
         ("qwen2.5-coder-7b", BIG_SERVER, Verdict.RUNS, BIG_TIMES),
         ("dreamon-7b", FAST_MAC, Verdict.DEVICE, "MLX does not run it; device cpu does"),
         ("seed-coder-8b", mac(8, 100), Verdict.MEMORY, "needs 10.7 GB in 8bit; Apple GPU has 8.0 GB"),
-        ("diffusiongemma-26b-q4", MAC, Verdict.MEMORY, "needs 21.3 GB in its own bits; Apple GPU has 12.0 GB"),
+        ("diffusiongemma-26b-q4", MAC, Verdict.MEMORY, "needs 22.0 GB in its own bits; Apple GPU has 12.0 GB"),
         ("diffusiongemma-26b-q4", FAST_MAC, Verdict.RUNS, "runs here in its own bits"),
-        ("diffusiongemma-26b-q4", machine("cuda:0", 24), Verdict.RUNS, "runs here in 4bit"),
-        ("diffusiongemma-26b-q4", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
+        ("diffusiongemma-26b-q4", machine("cuda:0", 25), Verdict.RUNS, "runs here in its own bits"),
+        ("diffusiongemma-26b-q4", machine("cpu", 40), Verdict.TOO_SLOW, TOO_SLOW),
+        ("qwen2.5-coder-7b", GPU, Verdict.RUNS, "runs here in its own bits"),
     ],
 )
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
@@ -162,7 +164,7 @@ EDITS = [entry for entry in ENTRIES if entry.edit_kind]
     ("place", "name", "why"),
     [
         (BIG_GPU, "zeta-2", "runs here in bfloat16"),
-        (machine("cuda:0", 80, free=5), "sweep-next-edit-1.5b", "runs here in bfloat16"),
+        (machine("cuda:0", 80, free=5), "sweep-next-edit-1.5b", "runs here in its own bits"),
         (FAST, "sweep-next-edit-1.5b", "runs here in 8bit, a rewrite in about 4.8 s"),
         (
             machine("cpu", 16, predict_times=at(0.03)),
@@ -200,23 +202,12 @@ def test_a_family_may_have_dtypes_of_its_own() -> None:
 
 
 def test_a_package_that_is_missing_is_a_step() -> None:
-    place = machine("cuda:0", 24, four_bit=False)
-    pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
-    assert install_commands(catalogue.entry_named("diffusiongemma-26b"), place) == [
-        install_hints.install_command("4bit"),
-        pull,
-    ]
-    assert install_commands(catalogue.entry_named(EMBEDDED), place) == []
+    assert install_commands(catalogue.entry_named(EMBEDDED), machine("cuda:0", 24)) == []
     entry, without = catalogue.entry_named("diffusiongemma-26b-q4"), replace(FAST_MAC, mlx_vlm=False)
-    assert install_commands(entry, without)[0] == install_hints.install_command("mlx-vlm")
-
-
-def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
-    place = replace(LAPTOP, four_bit=False)
-    entry = catalogue.entry_named("qwen2.5-coder-0.5b")
-    assert judge_fit(entry, place).verdict is Verdict.RUNS
-    assert choose_fill_model([entry], place).model == entry.name
-    assert recommend_for_new_user(place) is entry
+    assert install_commands(entry, without) == [
+        install_hints.install_command("mlx-vlm"),
+        ["infill-ls", "models", "pull", "diffusiongemma-26b-q4"],
+    ]
 
 
 def test_every_entry_is_whole() -> None:
@@ -313,16 +304,16 @@ def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "command"),
     [
-        ("uv-receipt.toml", 'uv tool install "infill-ls[4bit]"'),
-        ("pipx_metadata.json", 'pipx runpip infill-ls install "infill-ls[4bit]"'),
-        ("pyvenv.cfg", f'{sys.executable} -m pip install "infill-ls[4bit]"'),
+        ("uv-receipt.toml", 'uv tool install "infill-ls[mlx-vlm]"'),
+        ("pipx_metadata.json", 'pipx runpip infill-ls install "infill-ls[mlx-vlm]"'),
+        ("pyvenv.cfg", f'{sys.executable} -m pip install "infill-ls[mlx-vlm]"'),
     ],
 )
 def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: str) -> None:
     folder = tmp_path / "infill-ls"
     folder.mkdir()
     (folder / file).touch()
-    assert install_hints.format_command(install_hints.install_command("4bit", str(folder))) == command
+    assert install_hints.format_command(install_hints.install_command("mlx-vlm", str(folder))) == command
 
 
 def test_install_command_names_our_python() -> None:

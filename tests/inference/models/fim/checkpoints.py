@@ -3,13 +3,20 @@
 import json
 import shutil
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import gguf
+import numpy as np
 import torch
 
 from inference.models import registry
 from inference.models.fim.adapter import LlamaFimAdapter
+from inference.models.gguf import affine
+from tests.inference.models.test_affine import ROUNDED, SCALES, blocks, usual
+from tests.served.to_gguf import Stored
+from tests.served.to_gguf import main as as_gguf
 
 FIM = Path(__file__).parents[3] / "data" / "fim"
 PREFIX, MIDDLE, SUFFIX = 3, 4, 5
@@ -73,3 +80,34 @@ def random_checkpoint(folder: Path, kind: str, **config: object) -> Path:
         torch.nn.init.normal_(weight, std=0.3)
     model.save_pretrained(folder)
     return folder
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "qwen2": {},
+    "qwen3": {"head_dim": 24},
+    "llama plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
+    "llama linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
+    "llama llama3": {"rope_parameters": LLAMA3},
+}
+
+
+def write_quantised(folder: Path, kind: str) -> tuple[Path, Path]:
+    """A GGUF file with matrices of every type, and one with the weights in float32 that we make of its groups."""
+    types = cycle([*SCALES, *ROUNDED])
+    wide = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 64}
+    random_checkpoint(folder, kind.split()[0], **KINDS[kind] | wide)
+    made: dict[str, Stored] = {}
+
+    def packed(name: str, weights: np.ndarray) -> Stored:
+        if weights.ndim == 2:
+            kind = "Q8_0" if name.startswith("model.embed") else next(types)
+            made[name] = blocks(kind, 0.02 * usual(len(weights)), weights.shape[1]), gguf.GGMLQuantizationType[kind]
+        return made.get(name, (weights, None))
+
+    def of_groups(name: str, weights: np.ndarray) -> Stored:
+        content, type_ = made.get(name, (weights, None))
+        return (content, None) if type_ is None else (affine.affine_rows(content, type_.name).weights(), None)
+
+    as_gguf(folder, folder / "packed.gguf", packed)
+    as_gguf(folder, folder / "plain.gguf", of_groups)
+    return folder / "packed.gguf", folder / "plain.gguf"

@@ -7,6 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import gguf
+import numpy as np
 import pytest
 import torch
 
@@ -16,8 +18,10 @@ from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim.context import CHUNK_TOKENS
 from inference.models.llama import precision, weights
+from inference.models.tensor_readers import open_tensors
 from tests.inference.models.fim.checkpoints import (
     FIM,
+    KINDS,
     LLAMA3,
     MIDDLE,
     PREFIX,
@@ -28,19 +32,14 @@ from tests.inference.models.fim.checkpoints import (
     random_checkpoint,
     stock,
     stock_logits,
+    write_quantised,
 )
 from tests.inference.models.test_checkpoint import rewrite
+from tests.served.to_gguf import Stored
 from tests.served.to_gguf import main as as_gguf
 
 BEFORE = "import os\n\n\ndef sizes(folder):\n    found = []\n    for name in os.listdir(folder):\n        "
 AFTER = "\n    return found\n"
-
-
-LLAMAS = {
-    "plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
-    "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
-    "llama3": {"rope_parameters": LLAMA3},
-}
 
 
 @contextmanager
@@ -56,8 +55,7 @@ def family() -> LlamaFimAdapter:
 
 
 def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
-    kinds = {"qwen2": {}, "qwen3": {"head_dim": 24}} | {f"llama {name}": rope for name, rope in LLAMAS.items()}
-    random = (random_checkpoint(tmp_path / kind, kind.split()[0], **more) for kind, more in kinds.items())
+    random = (random_checkpoint(tmp_path / kind, kind.split()[0], **more) for kind, more in KINDS.items())
     for folder in (FIM, *random):
         family = loaded(folder)
         ids = family.fim_prompt(BEFORE, AFTER)
@@ -68,9 +66,9 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", *LLAMAS])
+@pytest.mark.parametrize("kind", ["qwen2", "llama plain", "llama linear", "llama llama3"])
 def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> None:
-    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", "llama", **LLAMAS[kind])
+    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", "llama", **KINDS[kind])
     as_gguf(folder, tmp_path / "model.gguf")
     one, other = loaded(folder), loaded(tmp_path / "model.gguf")
     assert other.stop_ids == one.stop_ids
@@ -196,11 +194,50 @@ def test_fewer_bits_say_nearly_the_same(family: LlamaFimAdapter, dtype: str) -> 
     check_nearly_the_same(family, other)
 
 
-def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter) -> None:
-    found = registry.open_checkpoint(str(FIM))
-    reader = weights.NetworkBuilder(found, torch.device("cpu"), "8bit", dynamic=False)
-    network = reader.network(lambda _share, _what: None)
-    check_nearly_the_same(family, LlamaFimAdapter(found, found.tokenizer(), network, "8bit"))
+@pytest.mark.parametrize("packs", [False, True])
+def test_another_processor_and_cuda_say_nearly_the_same(family: LlamaFimAdapter, packs: bool) -> None:
+    check_nearly_the_same(family, built(FIM, "8bit", packs))
+
+
+def built(place: Path, dtype: str, packs: bool) -> LlamaFimAdapter:
+    """As elsewhere than on x86; `packs`: as on CUDA."""
+    found = registry.open_checkpoint(str(place))
+    builder = weights.NetworkBuilder(found, torch.device("cpu"), dtype, dynamic=False, packs=packs)
+    return LlamaFimAdapter(found, found.tokenizer(), builder.network(lambda _share, _what: None), dtype)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama llama3"])
+def test_cuda_multiplies_a_files_own_codes(kind: str, tmp_path: Path) -> None:
+    """In the memory that was reckoned."""
+    packed, plain = write_quantised(tmp_path / "model", kind)
+    tensors = open_tensors(registry.open_checkpoint(str(packed)))
+    assert precision.candidate_formats(torch.device("cuda"), None, tensors.packed_dtype) == ["4bit"]
+    families = built(packed, "4bit", True), built(plain, "float32", False)
+    ids = families[0].fim_prompt(BEFORE, AFTER)
+    found, wanted = (each.open_prefix([]).log_probabilities([ids])[0] for each in families)
+    assert (found - wanted).abs().max() < 0.1 * wanted.std()
+    assert weights.packed_bytes(tensors, "4bit") == pytest.approx(held_bytes(families[0].network), rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["Q5_0", "Q8_0"])
+def test_a_packed_model_writes_what_its_weights_write(kind: str, tmp_path: Path) -> None:
+    type_ = gguf.GGMLQuantizationType[kind]
+
+    def stored(_name: str, values: np.ndarray) -> Stored:
+        return (gguf.quantize(values, type_), type_) if values.ndim == 2 else (values, None)
+
+    as_gguf(FIM, tmp_path / "m.gguf", stored)
+    found, wanted = (built(tmp_path / "m.gguf", *way) for way in ((f"{kind[1]}bit", True), ("bfloat16", False)))
+    ids = found.fim_prompt(BEFORE, AFTER)
+    assert greedy(found, ids, 12) == greedy(wanted, ids, 12)
+
+
+def held_bytes(value: Any) -> int:
+    """Of all tensors that an object holds."""
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    held = value if isinstance(value, list | tuple) else vars(value).values() if hasattr(value, "__dict__") else ()
+    return sum(map(held_bytes, held))
 
 
 def check_nearly_the_same(family: LlamaFimAdapter, other: LlamaFimAdapter) -> None:

@@ -2,10 +2,8 @@
 
 import subprocess
 import sys
-from itertools import cycle
 from pathlib import Path
 
-import gguf
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -18,11 +16,10 @@ from inference.models.fim.kept_suffix import KEEP_SUFFIX_VARIABLE
 from inference.models.gguf import affine, header
 from inference.models.mlx.llama_weights import MlxNetworkBuilder
 from inference.models.mlx.machine import MlxDeviceInfo
-from tests.inference.models.fim.checkpoints import FIM, greedy, loaded, random_checkpoint
+from tests.inference.models.fim.checkpoints import FIM, KINDS, greedy, loaded, random_checkpoint, write_quantised
 from tests.inference.models.fim.test_family import (  # noqa: F401
     AFTER,
     BEFORE,
-    LLAMAS,
     test_a_key_press_reads_what_is_new_and_says_the_same,
     test_log_probabilities_are_those_of_one_causal_pass,
     test_long_prompt_is_read_in_pieces,
@@ -38,8 +35,7 @@ from tests.inference.models.fim.test_kept_suffix import (  # noqa: F401
     test_the_line_below_and_what_was_kept_are_read_while_idle,
     test_what_was_read_ahead_in_part_is_used_and_the_rest_kept,
 )
-from tests.inference.models.test_affine import ROUNDED, SCALES, blocks, usual
-from tests.served.to_gguf import Stored
+from tests.inference.models.test_affine import ROUNDED
 from tests.served.to_gguf import main as as_gguf
 
 
@@ -74,9 +70,6 @@ def check_close(found: LlamaFimAdapter, wanted: LlamaFimAdapter, most: float) ->
         assert (ours - theirs).norm() < most * theirs.norm()
 
 
-KINDS = {"qwen2": {}, "qwen3": {"head_dim": 24}} | {f"llama {name}": rope for name, rope in LLAMAS.items()}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_what_torch_says(tmp_path: Path, kind: str) -> None:
     folder = random_checkpoint(tmp_path / "folder", kind.split()[0], **KINDS[kind])
@@ -87,26 +80,7 @@ def test_every_row_is_what_torch_says(tmp_path: Path, kind: str) -> None:
 
 @pytest.fixture(scope="module", params=["qwen2", "qwen3", "llama llama3"])
 def quantised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A file with matrices of every type, and one with the weights in float32 that we make of its groups."""
-    kind, types = request.param, cycle([*SCALES, *ROUNDED])
-    folder = tmp_path_factory.mktemp("quantised")
-    wide = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 64}
-    random_checkpoint(folder, kind.split()[0], **KINDS[kind] | wide)
-    made: dict[str, Stored] = {}
-
-    def packed(name: str, weights: np.ndarray) -> Stored:
-        if weights.ndim == 2:
-            kind = "Q8_0" if name.startswith("model.embed") else next(types)
-            made[name] = blocks(kind, 0.02 * usual(len(weights)), weights.shape[1]), gguf.GGMLQuantizationType[kind]
-        return made.get(name, (weights, None))
-
-    def of_groups(name: str, weights: np.ndarray) -> Stored:
-        content, type_ = made.get(name, (weights, None))
-        return (content, None) if type_ is None else (affine.affine_rows(content, type_.name).weights(), None)
-
-    as_gguf(folder, folder / "packed.gguf", packed)
-    as_gguf(folder, folder / "plain.gguf", of_groups)
-    return folder / "packed.gguf", folder / "plain.gguf"
+    return write_quantised(tmp_path_factory.mktemp("quantised"), request.param)
 
 
 def test_a_files_own_codes_are_multiplied(quantised: tuple[Path, Path]) -> None:
