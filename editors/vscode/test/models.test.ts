@@ -30,5 +30,5 @@ test('a server that names no other models, or nonsense, offers none of them', ()
 
 test('a download is told apart from what a terminal has to do', () => {
   assert.ok(isPull(['infill-ls', 'models', 'pull', 'open-dcoder-0.5b']));
-  assert.ok(!isPull(['python', '-m', 'pip', 'install', 'infill-ls[4bit]']));
+  assert.ok(!isPull(['python', '-m', 'pip', 'install', 'infill-ls[mlx]']));
 });
