@@ -88,8 +88,9 @@ class NetworkBuilder:
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._device = device
-        self._dtype = DTYPES.get(dtype, torch.bfloat16)
         self._packed_dtype = dtype if packs and dtype.endswith("bit") else ""
+        of_packed = torch.float32 if device.type == "cpu" else torch.bfloat16
+        self._dtype = of_packed if self._packed_dtype else DTYPES[dtype]
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
         self._is_int8 = dtype == EIGHT_BIT and not packs
@@ -167,7 +168,8 @@ class NetworkBuilder:
         if not bits:
             return DenseLinear(torch.cat([self._tensor(name) for name in names]).to(self._dtype))
         stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
-        return PackedLinear(packed.stacked([each.with_rows(partial(self._ordered, name)) for name, each in stored]))
+        matrix = packed.stacked([each.with_rows(partial(self._ordered, name)) for name, each in stored])
+        return PackedLinear(matrix, self._dtype)
 
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0

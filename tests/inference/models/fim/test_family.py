@@ -215,7 +215,7 @@ def test_cuda_multiplies_a_files_own_codes(kind: str, tmp_path: Path) -> None:
     families = built(packed, "4bit", True), built(plain, "float32", False)
     ids = families[0].fim_prompt(BEFORE, AFTER)
     found, wanted = (each.open_prefix([]).log_probabilities([ids])[0] for each in families)
-    assert (found - wanted).abs().max() < 0.1 * wanted.std()
+    assert (found - wanted).abs().max() < 0.01 * wanted.std()
     assert weights.packed_bytes(tensors, "4bit") == pytest.approx(held_bytes(families[0].network), rel=0.01)
 
 
@@ -227,7 +227,7 @@ def test_a_packed_model_writes_what_its_weights_write(kind: str, tmp_path: Path)
         return (gguf.quantize(values, type_), type_) if values.ndim == 2 else (values, None)
 
     as_gguf(FIM, tmp_path / "m.gguf", stored)
-    found, wanted = (built(tmp_path / "m.gguf", *way) for way in ((f"{kind[1]}bit", True), ("bfloat16", False)))
+    found, wanted = (built(tmp_path / "m.gguf", *way) for way in ((f"{kind[1]}bit", True), ("float32", False)))
     ids = found.fim_prompt(BEFORE, AFTER)
     assert greedy(found, ids, 12) == greedy(wanted, ids, 12)
 
