@@ -25,13 +25,10 @@ from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
-from inference.models.gguf.affine import GROUP
 from inference.models.infill_config import SamplerSettings
-from inference.models.packed import PackedWeight
 from inference.models.prefix_cache import PrefixCache
 from inference.models.tensor_readers import TensorReader
 
-_CPU = torch.device("cpu")
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
@@ -80,13 +77,6 @@ class RandomWeights(TensorReader):
         for first in range(0, prod(shape[:-1]), shape[-2]):  # matrix by matrix: those of experts have three dimensions
             matrix = torch.empty(shape[-2:], **self._made)
             yield first, matrix.normal_(0, spread, generator=self._generator)
-
-    def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
-        """Random codes, of which all are as likely."""
-        size = (*shape[:-1], shape[-1] * bits // 32)
-        words = torch.randint(-(1 << 31), 1 << 31, size, dtype=torch.int32, device=device, generator=self._generator)
-        scales = torch.full((*shape[:-1], shape[-1] // GROUP), SPREAD * 12**0.5 / (1 << bits), dtype=torch.float16)
-        return PackedWeight(words, scales.to(device), scales.to(device) * (0.5 - (1 << bits) / 2), bits)
 
 
 def diffusion_gemma_config(text: dict[str, Any]) -> Any:

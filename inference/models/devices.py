@@ -43,6 +43,16 @@ def choose_device(named: str | None) -> torch.device:
     return device
 
 
+def allowed_dtypes(device: torch.device, requested: str | None, usual: Sequence[str], able: Sequence[str]) -> list[str]:
+    """Only the requested dtype, or the usual ones. Raises ModelError if the requested one is not among the `able`."""
+    if requested is None:
+        return [*usual]
+    if requested in able:
+        return [requested]
+    choices = ", ".join(able)
+    raise ModelError(f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}")
+
+
 def cpu_has_fast_bf16() -> bool:
     """Whether this CPU has matrix units for bfloat16. With vector instructions alone, bfloat16 beats float32 only for a
     few rows of a large model, where reading the weights takes longest.

@@ -1,7 +1,7 @@
 """Weights that stay in a few bits in memory, and plain torch's products with them, which unpack a part at a time.
 
-Affine groups of 32, weight = scale * code + bias, as gguf/affine.py packs them. Shapes: O rows of I columns, of as many
-matrices as the leading dimensions count.
+Affine groups of 32, weight = scale * code + bias, as most types of GGUF have them. Shapes: O rows of I columns, of as
+many matrices as the leading dimensions count.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ _PLAIN_BITS, _SCALES_BITS = 16, 1
 """Of a plain number beside packed weights, and of scale and bias for each packed weight."""
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
-"""Unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
+"""Pack or unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,18 @@ class PackedWeight:
         """With the rows of each part changed, or in another order."""
         return type(self)(change(self.words), change(self.scales), change(self.biases), self.bits)
 
+    @classmethod
+    def of_codes(cls, codes: Tensor, scales: Tensor, biases: Tensor, bits: int) -> Self:
+        """Packs codes, uint8 (n, I). Scales and biases (n, I / 32), rounded to float16."""
+        eights = codes.view(-1, 8)
+        octets = codes.new_zeros(len(eights), bits)
+        for place in range(8):
+            byte, shift = divmod(place * bits, 8)
+            octets[:, byte] |= eights[:, place] << shift
+            if shift + bits > 8:
+                octets[:, byte + 1] |= eights[:, place] >> (8 - shift)
+        return cls(octets.view(len(codes), -1).view(torch.int32), scales.half(), biases.half(), bits)
+
     def codes(self) -> Tensor:
         """uint8 (..., O, I)."""
         octets = self.words.view(torch.uint8)
@@ -67,7 +79,7 @@ class PackedWeight:
     def blocks(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
         """All rows, some at a time: which ones, and (n, I), computed in float32."""
         flat = self.with_rows(lambda part: part.flatten(0, -2))
-        step = max(1, _BLOCK_WEIGHTS.get(self.words.device.type, _FAR_BLOCK_WEIGHTS) // self.shape[-1])
+        step = rows_at_a_time(self.words.device, self.shape[-1])
         for first in range(0, flat.shape[0], step):
             here = slice(first, min(first + step, flat.shape[0]))
             part = flat[here]
@@ -83,6 +95,20 @@ class PackedWeight:
         for here, block in self.blocks(dtype):
             rows[here] = block
         return weights
+
+
+def rows_at_a_time(device: torch.device, columns: int) -> int:
+    return max(1, _BLOCK_WEIGHTS.get(device.type, _FAR_BLOCK_WEIGHTS) // columns)
+
+
+def quantised(rows: Tensor, bits: int) -> PackedWeight:
+    """Rows (n, I) rounded to so many bits between the least and the greatest weight of each group."""
+    groups, levels = rows.float().view(len(rows), -1, GROUP), (1 << bits) - 1
+    biases = groups.amin(-1).half()
+    above = groups - biases[..., None]
+    scales = (above.amax(-1) / levels).half()
+    codes = (above / scales.float().where(scales > 0, 1)[..., None]).round_().clamp_(0, levels).byte()
+    return PackedWeight.of_codes(codes.view(rows.shape), scales, biases, bits)
 
 
 def needed_bytes(shape: Sequence[int], bits: int) -> float:

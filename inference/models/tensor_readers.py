@@ -17,10 +17,9 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import affine
-from inference.models.gguf.affine import AffineRows
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_bytes
-from inference.models.packed import PackedWeight
+from inference.models.packed import PackedWeight, quantised, rows_at_a_time
 
 log = logging.getLogger(__name__)
 
@@ -52,22 +51,23 @@ class TensorReader:
         """How many bits the file's own codes of a tensor have here; 0 if it has plain numbers."""
         return 0
 
-    def affine_blocks(self, name: str, shape: Sequence[int], bits: int) -> Iterator[tuple[int, AffineRows]]:
-        """As `blocks`, in affine groups of 32: the file's own codes if these have so many bits."""
-        step = max(1, _UNPACKED_WEIGHTS // shape[-1])
+    def packed_blocks(
+        self, name: str, shape: Sequence[int], bits: int, device: torch.device
+    ) -> Iterator[tuple[int, PackedWeight]]:
+        """As `blocks`, packed: the file's own codes if these have so many bits, otherwise rounded on the device."""
+        step = rows_at_a_time(device, shape[-1])
         for first, block in self.blocks(name, shape):
             for begin in range(0, len(block), step):
-                yield first + begin, affine.quantised(block[begin : begin + step].float().numpy(), bits)
+                yield first + begin, quantised(block[begin : begin + step].to(device), bits)
 
     def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
-        """A whole tensor as `affine_blocks` gives it. Raises ModelError, also if a scale is not finite."""
+        """A whole tensor as `packed_blocks` gives it. Raises ModelError, also if a scale is not finite."""
         wide = shape[-1]
         words = torch.empty((prod(shape[:-1]), wide * bits // _WORD_BITS), dtype=torch.int32, device=device)
         scales, biases = torch.empty((2, len(words), wide // affine.GROUP), dtype=torch.float16, device=device)
-        for first, block in self.affine_blocks(name, shape, bits):
-            here = slice(first, first + len(block.codes))
-            words[here] = torch.from_numpy(block.packed().view(np.int32))
-            scales[here], biases[here] = torch.from_numpy(block.scales), torch.from_numpy(block.biases)
+        for first, block in self.packed_blocks(name, shape, bits, device):
+            here = slice(first, first + len(block.words))
+            words[here], scales[here], biases[here] = block.words, block.scales, block.biases
         if not bool(scales.isfinite().all() and biases.isfinite().all()):
             raise self.not_finite_error(name)
         return PackedWeight(words, scales, biases, bits).with_rows(lambda part: part.view(*shape[:-1], -1))
@@ -150,17 +150,20 @@ class GgufReader(TensorReader):
     def stored_bits(self, name: str) -> int:
         return affine.bits_of(self._stored[name].type_.name)
 
-    def affine_blocks(self, name: str, shape: Sequence[int], bits: int) -> Iterator[tuple[int, AffineRows]]:
+    def packed_blocks(
+        self, name: str, shape: Sequence[int], bits: int, device: torch.device
+    ) -> Iterator[tuple[int, PackedWeight]]:
         """See `TensorReader`. Says in the log if a type's numbers are rounded once more."""
-        if bits != self.stored_bits(name):
-            yield from super().affine_blocks(name, shape, bits)
-            return
         kind = self._stored[name].type_.name
+        is_rounded = bits != self.stored_bits(name) or affine.is_requantised(kind)
         if affine.is_requantised(kind) and kind not in self._said:
             self._said.add(kind)
-            log.info("%s: its %s weights are rounded to %d bits", self.name, kind, affine.bits_of(kind))
+            log.info("%s: its %s weights are rounded to %d bits", self.name, kind, bits)
+        if is_rounded:
+            yield from super().packed_blocks(name, shape, bits, device)
+            return
         for first, raw in self._raw_blocks(name, shape):
-            yield first, affine.affine_rows(raw, kind)
+            yield first, PackedWeight.of_codes(*map(torch.from_numpy, affine.affine_rows(raw, kind)), bits)
 
     def _raw_blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         self.require(name, shape)

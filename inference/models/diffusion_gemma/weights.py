@@ -38,14 +38,10 @@ def candidate_dtypes(device: torch.device, named: str | None, own: str = "") -> 
     Raises ModelError.
     """
     on_cuda = [own] if own else ["bfloat16", FOUR_BIT]
-    usual = {"cpu": ["float32", "bfloat16", own or FOUR_BIT], "cuda": on_cuda}.get(device.type)
-    if named is None:
-        return usual or ["bfloat16"]
-    if named not in (*DTYPES, own):
-        raise ModelError(f"dtype '{named}' is unknown; choose one of {', '.join(DTYPES)}")
-    if usual is None and named.endswith("bit"):
-        raise ModelError(f"dtype '{named}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
-    return [named]
+    packs = {"cpu": ["float32", "bfloat16", own or FOUR_BIT], "cuda": on_cuda}
+    usual = packs.get(device.type, ["bfloat16"])
+    able = dict.fromkeys([*usual, *(name for name in DTYPES if device.type in packs or not name.endswith("bit"))])
+    return devices.allowed_dtypes(device, named, usual, [*able])
 
 
 def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> str:

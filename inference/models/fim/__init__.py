@@ -39,8 +39,10 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models import devices
     from inference.models.fim import adapter
     from inference.models.llama import precision, weights
+    from inference.models.tensor_readers import open_tensors
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.load_network(checkpoint, target, dtype, precision.candidate_formats, progress)
+    candidates = precision.candidate_formats(target, dtype, open_tensors(checkpoint).packed_dtype)
+    network, dtype_name = weights.load_network(checkpoint, target, candidates, progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, network, dtype_name)

@@ -1,11 +1,8 @@
 """The weights in a GGUF tensor's bytes: in float32, or as affine groups of 32, weight = scale * code + bias.
 
-The codes of most types are such groups already and stay as they are. The K types with groups of 16 have their numbers
-rounded once more. Knows arrays of NumPy alone. Shapes: n rows of I columns, of whatever dimensions.
+The codes of most types are such groups already and stay as they are. Those of the K types with groups of 16 do not:
+their numbers are rounded once more. Knows arrays of NumPy alone. Shapes: n rows of I columns, of whatever dimensions.
 """
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +15,8 @@ loses .258 and 4 bits .041; Q3_K .119 and 5 bits .032; Q6_K .020 and 8 bits .005
 """
 
 
-@dataclass(frozen=True)
-class AffineRows:
-    """Rows in groups of 32, each with a scale and a bias."""
-
-    codes: NDArray[np.uint8]  # (n, I), below 2^bits
-    scales: NDArray[np.floating[Any]]  # (n, I / 32)
-    biases: NDArray[np.floating[Any]]  # (n, I / 32)
-    bits: int
-
-    def weights(self) -> NDArray[np.float32]:
-        """(n, I)."""
-        scales, biases = (each.astype(np.float32)[..., None] for each in (self.scales, self.biases))
-        groups = self.codes.reshape(*self.scales.shape, GROUP)
-        return (scales * groups + biases).reshape(self.codes.shape)
-
-    def packed(self) -> NDArray[np.uint32]:
-        """The codes as one stream of bits, the lowest first, in words of 32: (n, I * bits / 32)."""
-        eight = self.codes.reshape(-1, 8)  # which fill as many bytes as a code has bits
-        filled = np.zeros(len(eight), "<u8")
-        for place in range(8):
-            filled |= eight[:, place].astype("<u8") << np.uint64(place * self.bits)
-        octets = filled.view(np.uint8).reshape(-1, 8)[:, : self.bits]
-        words: NDArray[np.uint32] = octets.reshape(len(self.codes), -1).view("<u4")
-        return words
+Groups = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32]]
+"""Codes (n, I), and scales and biases (n, I / 32), of blocks or of rows."""
 
 
 def bits_of(kind: str) -> int:
@@ -63,49 +38,18 @@ def dequantised(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
     return np.array(plain, np.float32, copy=None if plain.flags.writeable else True)
 
 
-def affine_rows(raw: NDArray[np.uint8], kind: str) -> AffineRows:
-    """Stored rows (n, bytes of a row) of a type that has codes. Scales that are broken there are not finite here."""
-    if kind in _REQUANTISED_BITS:
-        return quantised(dequantised(raw, kind), _REQUANTISED_BITS[kind])
-    exact = _stored(raw, kind)
-    with np.errstate(over="ignore"):
-        return AffineRows(exact.codes, exact.scales.astype(np.float16), exact.biases.astype(np.float16), exact.bits)
+def affine_rows(raw: NDArray[np.uint8], kind: str) -> Groups:
+    """Stored rows (n, bytes of a row) of a type with codes of its own, which are below 2^`bits_of`.
 
-
-def quantised(rows: NDArray[np.float32], bits: int) -> AffineRows:
-    """Rows (n, I) rounded to so many bits between the least and the greatest weight of each group."""
-    groups, levels = rows.reshape(len(rows), -1, GROUP), (1 << bits) - 1
-    with np.errstate(over="ignore", invalid="ignore"):
-        biases = groups.min(-1).astype(np.float16)
-        above = groups - biases[..., None].astype(np.float32)
-        scales = (above.max(-1) / levels).astype(np.float16)
-        above /= np.where(scales > 0, scales, 1).astype(np.float32)[..., None]
-        codes = np.rint(above, out=above).clip(0, levels, out=above).astype(np.uint8)
-    return AffineRows(codes.reshape(rows.shape), scales, biases, bits)
-
-
-def rounding_errors(raw: NDArray[np.uint8], kind: str) -> tuple[float, float]:
-    """How far rounded codes move stored rows, and how far scales and biases of 16 bits do, relative to the weights."""
-    plain, groups = dequantised(raw, kind), affine_rows(raw, kind)
-    exact = groups if is_requantised(kind) else _stored(raw, kind)
-    moved = exact.weights() - plain, groups.weights() - exact.weights()
-    codes, scales = (float(np.linalg.norm(each) / np.linalg.norm(plain)) for each in moved)
-    return codes, scales
-
-
-def _stored(raw: NDArray[np.uint8], kind: str) -> AffineRows:
-    """The file's own codes, with scales and biases in float32, where they are exact."""
+    In float32 scales and biases are exact. What is broken there is not finite here.
+    """
     bits = _OWN_BITS[kind]
-    codes, scales, biases = _super_blocks(raw, bits) if kind.endswith("_K") else _small_blocks(raw, bits, kind[-1])
-    rows = len(raw)
-    return AffineRows(codes.reshape(rows, -1), scales.reshape(rows, -1), biases.reshape(rows, -1), bits)
+    groups = _super_blocks(raw, bits) if kind.endswith("_K") else _small_blocks(raw, bits, kind[-1])
+    codes, scales, biases = (part.reshape(len(raw), -1) for part in groups)
+    return codes, scales, biases
 
 
-_Groups = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]
-"""Codes (groups, 32), scales and biases (groups,)."""
-
-
-def _small_blocks(raw: NDArray[np.uint8], bits: int, version: str) -> _Groups:
+def _small_blocks(raw: NDArray[np.uint8], bits: int, version: str) -> Groups:
     """Q4_0 to Q8_0: scale, in version 1 a bias, in 5 bits each code's highest, then the codes, half of them below."""
     head = 4 if version == "1" else 2
     size = head + {4: 16, 5: 20, 8: 32}[bits]
@@ -121,7 +65,7 @@ def _small_blocks(raw: NDArray[np.uint8], bits: int, version: str) -> _Groups:
     return codes, scales, biases
 
 
-def _super_blocks(raw: NDArray[np.uint8], bits: int) -> _Groups:
+def _super_blocks(raw: NDArray[np.uint8], bits: int) -> Groups:
     """Q4_K and Q5_K: eight groups whose scales and biases are six bits each of two numbers for them all."""
     blocks = raw.reshape(-1, 144 if bits == 4 else 176)
     scale, bias = _halves(blocks[:, :4]).T[..., None]

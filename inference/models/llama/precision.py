@@ -16,7 +16,6 @@ import torch
 
 from inference.models import devices, edit_prompts, machine_cache
 from inference.models.devices import DTYPES, EIGHT_BIT, FOUR_BIT
-from inference.models.family import ModelError
 from inference.models.llama import linear
 from inference.models.llama.linear import (
     DenseLinear,
@@ -52,18 +51,13 @@ def candidate_formats(device: torch.device, requested: str | None, own: str = ""
 
     Raises ModelError.
     """
-    if requested is None and device.type == "cuda":
-        return [own] if own else ["bfloat16", EIGHT_BIT]
-    on_cpu = device.type == "cpu"
-    supported = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT, FOUR_BIT) if device.type == "cuda" else _ELSEWHERE
-    if requested is not None and requested not in (*supported, own if device.type == "cuda" else None):
-        choices = ", ".join(supported)
-        raise ModelError(
-            f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}"
-        )
-    if requested or not on_cpu or linear.has_dynamic_int8():
-        return [requested or supported[0]]
-    return ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
+    if device.type == "cuda":
+        usual = [own] if own else ["bfloat16", EIGHT_BIT]
+        return devices.allowed_dtypes(device, requested, usual, [*_ELSEWHERE, EIGHT_BIT, FOUR_BIT, *usual])
+    if device.type != "cpu":
+        return devices.allowed_dtypes(device, requested, _ELSEWHERE[:1], _ELSEWHERE)
+    without = ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
+    return devices.allowed_dtypes(device, requested, [EIGHT_BIT] if linear.has_dynamic_int8() else without, _ON_CPU)
 
 
 def formats_for_many_rows(device: torch.device, requested: str | None, own: str = "") -> list[str]:

@@ -1,7 +1,7 @@
 """Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import prod
@@ -40,18 +40,15 @@ _VOCABULARY_BITS = 8
 """At least so many have the codes of the embedding and the head, unless a file has fewer."""
 _TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
 """Names of weights whose rows positions turn."""
-
-Formats = Callable[[torch.device, str | None, str], list[str]]
-"""`precision.candidate_formats`, or its like."""
 _Table = DenseLinear | Int8Weight | PackedLinear
 _Rows = Iterator[tuple[str, int, Tensor]]
 """Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
 
 
 def load_network(
-    checkpoint: Checkpoint, device: torch.device, requested: str | None, formats: Formats, progress: OnProgress
+    checkpoint: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
-    """A checkpoint's network in the first of its `formats` that fits, and its name. Raises ModelError."""
+    """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
     progress(0.05, "checking memory")
     tensors = open_tensors(checkpoint)
     on_cuda = device.type == "cuda"
@@ -61,7 +58,6 @@ def load_network(
             return packed_bytes(tensors, dtype)
         return float(sum(map(prod, tensors.shapes.values())) * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
-    candidates = formats(device, requested, tensors.packed_dtype)
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
     return NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda).network(progress), dtype

@@ -62,8 +62,10 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     from inference.models import devices
     from inference.models.llama import precision, weights
     from inference.models.masked import adapter
+    from inference.models.tensor_readers import open_tensors
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     target = devices.choose_device(device)
-    network, dtype_name = weights.load_network(checkpoint, target, dtype, precision.formats_for_many_rows, progress)
+    candidates = precision.formats_for_many_rows(target, dtype, open_tensors(checkpoint).packed_dtype)
+    network, dtype_name = weights.load_network(checkpoint, target, candidates, progress)
     return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.infill_config, tokenizer, dtype_name)

@@ -42,7 +42,7 @@ class DenseMatrix:
 
 @dataclass(frozen=True)
 class PackedMatrix:
-    """(O, I) weights as `AffineRows.packed` packs them."""
+    """(O, I) weights as `PackedWeight` has them."""
 
     words: mx.array  # uint32 (O, I * bits / 32)
     scales: mx.array  # float16 (O, I / 32)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
-from inference.models.gguf import affine
 from inference.models.packed import PackedLinear, PackedWeight
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
@@ -112,27 +110,10 @@ def test_it_writes_what_its_unpacked_weights_write(kind: str, dtype: str, tmp_pa
 def test_a_layer_unpacked_at_once_gives_the_same() -> None:
     """As on CUDA. Some experts have no rows, or one has all."""
     torch.manual_seed(0)
-    matrices = packed_randomly((4, 24, 64), 5)
+    matrices = packed.quantised(torch.randn(4 * 24, 64), 5).with_rows(lambda part: part.view(4, 24, -1))
     for ends in ([0, 3, 3, 10], [0, 0, 10, 10]):
         rows = torch.randn(10, 64, dtype=torch.bfloat16), matrices, torch.tensor(ends)
         assert torch.equal(packed.product_at_once(*rows), packed.product_by_expert(*rows))
-
-
-@pytest.mark.parametrize("bits", [4, 5, 6, 8])
-def test_products_are_those_of_the_unpacked_matrix(bits: int) -> None:
-    torch.manual_seed(bits)
-    weight, rows = packed_randomly((70, 96), bits), torch.randn(3, 96)
-    plain = weight.weights(torch.float32)
-    assert torch.equal(PackedLinear(weight, torch.float32)(rows), rows @ plain.T)
-    assert torch.equal(PackedLinear(weight).rows(torch.tensor([69, 0])), plain[[69, 0]])
-
-
-def packed_randomly(shape: tuple[int, ...], bits: int) -> PackedWeight:
-    groups = affine.quantised(torch.randn(prod(shape[:-1]), shape[-1]).numpy(), bits)
-    parts = (torch.from_numpy(part) for part in (groups.packed().view("<i4"), groups.scales, groups.biases))
-    weight = PackedWeight(*(part.view(*shape[:-1], -1) for part in parts), bits)
-    assert np.array_equal(weight.weights(torch.float32).numpy().reshape(-1, shape[-1]), groups.weights())
-    return weight
 
 
 def test_unpacked_it_reads_as_in_transformers(random_folder: Path) -> None:

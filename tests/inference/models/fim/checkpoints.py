@@ -13,8 +13,8 @@ import torch
 
 from inference.models import registry
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.gguf import affine
 from tests.inference.models.test_affine import ROUNDED, SCALES, blocks, usual
+from tests.inference.models.test_affine import read as packed_rows
 from tests.served.to_gguf import Stored
 from tests.served.to_gguf import main as as_gguf
 
@@ -106,7 +106,7 @@ def write_quantised(folder: Path, kind: str) -> tuple[Path, Path]:
 
     def of_groups(name: str, weights: np.ndarray) -> Stored:
         content, type_ = made.get(name, (weights, None))
-        return (content, None) if type_ is None else (affine.affine_rows(content, type_.name).weights(), None)
+        return content if type_ is None else packed_rows(content, type_.name).weights(torch.float32).numpy(), None
 
     as_gguf(folder, folder / "packed.gguf", packed)
     as_gguf(folder, folder / "plain.gguf", of_groups)
