@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from inference.models.gguf.affine import GROUP
 
-_PLAIN_BITS, _SCALES_BITS = 16, 1
-"""Of a plain number beside packed weights, and of scale and bias for each packed weight."""
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
 """Pack or unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
@@ -111,9 +109,9 @@ def quantised(rows: Tensor, bits: int) -> PackedWeight:
     return PackedWeight.of_codes(codes.view(rows.shape), scales, biases, bits)
 
 
-def needed_bytes(shape: Sequence[int], bits: int) -> float:
-    """The memory of a tensor in codes of so many bits, or in 16-bit numbers for 0."""
-    return prod(shape) * (bits + _SCALES_BITS if bits else _PLAIN_BITS) / 8
+def needed_bytes(shape: Sequence[int], bits: int, plain_bits: int = 16) -> float:
+    """The memory of a tensor in codes of so many bits, with their scales and biases; for 0 in plain numbers."""
+    return prod(shape) * (bits + 32 / GROUP if bits else plain_bits) / 8
 
 
 def weight_sizes(module: nn.Module) -> dict[str, int]:

@@ -75,14 +75,18 @@ class TensorReader:
     def code_bits(self, name: str, dtype: str, least: int = 0) -> int:
         """How many bits a code of a weight has in a dtype; 0 if it stays in plain numbers.
 
-        Those of the file in its own dtype; otherwise those that the dtype names, or at `least` so many.
+        Those of the file in its own dtype; otherwise those that the dtype names, or at `least` so many. Raises
+        ModelError if the weight cannot be packed.
         """
         shape = self.shapes[name]
         if not dtype.endswith("bit") or len(shape) == 1:
             return 0
         if dtype == self.packed_dtype:
             return self.stored_bits(name)
-        return 0 if shape[-1] % affine.GROUP else max(least, int(dtype.removesuffix("bit")))
+        if shape[-1] % affine.GROUP:
+            reason = f"packs groups of {affine.GROUP} weights, and a row of {name} has {shape[-1]}; choose bfloat16"
+            raise ModelError(f"{self.name}: dtype '{dtype}' {reason}")
+        return max(least, int(dtype.removesuffix("bit")))
 
     @cached_property
     def packed_dtype(self) -> str:
@@ -163,7 +167,8 @@ class GgufReader(TensorReader):
             yield from super().packed_blocks(name, shape, bits, device)
             return
         for first, raw in self._raw_blocks(name, shape):
-            yield first, PackedWeight.of_codes(*map(torch.from_numpy, affine.affine_rows(raw, kind)), bits)
+            codes, scales, biases = map(torch.from_numpy, affine.affine_rows(raw, kind))
+            yield first, PackedWeight.of_codes(codes, scales, biases, bits)
 
     def _raw_blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         self.require(name, shape)

@@ -16,7 +16,6 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
-from inference.models.gguf.affine import GROUP
 from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import TensorReader, open_tensors
 
@@ -62,17 +61,10 @@ def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
 
 
 def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
-    """See `TensorReader.code_bits`. Raises ModelError if an expert cannot be packed."""
-    is_expert = ".experts." in name
+    """See `TensorReader.code_bits`. Raises ModelError."""
     if any(part in name for part in _NEVER_PACKED):
         return 0
-    bits = tensors.code_bits(name, dtype, 0 if is_expert else _OTHER_BITS)
-    if is_expert and not bits and dtype.endswith("bit") and tensors.shapes[name][-1] % GROUP:
-        raise ModelError(
-            f"{tensors.name}: dtype '{dtype}' packs groups of {GROUP} weights, and a row of its experts has "
-            f"{tensors.shapes[name][-1]}; choose bfloat16"
-        )
-    return bits
+    return tensors.code_bits(name, dtype, 0 if ".experts." in name else _OTHER_BITS)
 
 
 def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:

@@ -4,6 +4,8 @@ The codes of most types are such groups already and stay as they are. Those of t
 their numbers are rounded once more. Knows arrays of NumPy alone. Shapes: n rows of I columns, of whatever dimensions.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ loses .258 and 4 bits .041; Q3_K .119 and 5 bits .032; Q6_K .020 and 8 bits .005
 """
 
 
-Groups = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32]]
+Groups = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]
 """Codes (n, I), and scales and biases (n, I / 32), of blocks or of rows."""
 
 
@@ -45,8 +47,7 @@ def affine_rows(raw: NDArray[np.uint8], kind: str) -> Groups:
     """
     bits = _OWN_BITS[kind]
     groups = _super_blocks(raw, bits) if kind.endswith("_K") else _small_blocks(raw, bits, kind[-1])
-    codes, scales, biases = (part.reshape(len(raw), -1) for part in groups)
-    return codes, scales, biases
+    return groups[0].reshape(len(raw), -1), groups[1].reshape(len(raw), -1), groups[2].reshape(len(raw), -1)
 
 
 def _small_blocks(raw: NDArray[np.uint8], bits: int, version: str) -> Groups:

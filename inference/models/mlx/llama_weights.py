@@ -3,12 +3,10 @@
 Those of a quantised GGUF file keep its bits, as gguf/affine.py has them. Plain numbers stay plain, or get 8 bits.
 """
 
-from math import prod
-
 import mlx.core as mx
 import torch
 
-from inference.models import devices, tokenizer_files
+from inference.models import devices, packed, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
@@ -22,8 +20,6 @@ from inference.models.mlx.network import array_of
 from inference.models.tensor_readers import open_tensors
 
 _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
-_SCALES_BITS = 1
-"""For each weight: those of scale and bias, for each group."""
 
 
 def load_adapter(
@@ -93,12 +89,9 @@ class MlxNetworkBuilder:
     def _weight_bytes(self, dtype: str) -> float:
         unused = {EMBEDDING} if self._is_tied and HEAD in self._weights.shapes else set()
         names = self._weights.shapes.keys() & self._shapes.keys() - unused
-        return sum(prod(self._shapes[name]) * self._bits_per_weight(name, dtype) / 8 for name in names)
-
-    def _bits_per_weight(self, name: str, dtype: str) -> int:
-        if bits := self._weights.code_bits(name, dtype):
-            return bits + _SCALES_BITS
-        return 32 if dtype == "float32" else 16
+        plain = 32 if dtype == "float32" else 16
+        sizes = {name: self._weights.code_bits(name, dtype) for name in names}
+        return sum(packed.needed_bytes(self._shapes[name], bits, plain) for name, bits in sizes.items())
 
     def _layer(self, prefix: str) -> MlxLayer:
         return MlxLayer(
@@ -131,6 +124,6 @@ class MlxNetworkBuilder:
         return array_of(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
-        packed = self._weights.packed(name, self._shapes[name], bits)
-        words, scales, biases = map(array_of, (packed.words.view(torch.uint32), packed.scales, packed.biases))
+        weight = self._weights.packed(name, self._shapes[name], bits)
+        words, scales, biases = map(array_of, (weight.words.view(torch.uint32), weight.scales, weight.biases))
         return PackedMatrix(words, scales, biases, bits)

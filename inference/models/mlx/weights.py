@@ -7,7 +7,6 @@ unknown numbers. MLX computes a weight on first use, so declared but absent weig
 
 from collections.abc import Mapping
 from functools import partial
-from math import prod
 from typing import Any
 
 import mlx.core as mx
@@ -18,7 +17,7 @@ from mlx_vlm.models.diffusion_gemma.config import ModelConfig, TextConfig
 from mlx_vlm.models.diffusion_gemma.diffusion_gemma import Model
 from transformers import DiffusionGemmaConfig
 
-from inference.models import checkpoint_files
+from inference.models import checkpoint_files, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
@@ -30,8 +29,8 @@ from inference.models.mlx.network import MlxDiffusionNetwork, array_of
 from inference.models.tensor_readers import TensorReader, open_tensors
 
 _WORD_BITS = 32
-_OTHER_BITS, _SCALES_BITS = 32, 1
-"""Of a plain number in a packed GGUF file, and for each packed weight those of scale and bias of its group."""
+_OTHER_BITS = 32
+"""Of a plain number in a packed GGUF file."""
 _READ_AT = 0.35
 _ALL_READ_AT = 0.9
 _ENCODER = "model.encoder.language_model."
@@ -84,10 +83,10 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
             continue
         weight = of_decoder if ".experts." not in name else f"{of_decoder}.weight"
         if bits := _packed_bits(tensors, name):
-            packed = tensors.packed(name, tensors.shapes[name], bits)
+            matrix = tensors.packed(name, tensors.shapes[name], bits)
             prefix = weight.removesuffix("weight")
-            words = packed.words.view(torch.uint32)
-            for part, tensor in (("weight", words), ("scales", packed.scales), ("biases", packed.biases)):
+            words = matrix.words.view(torch.uint32)
+            for part, tensor in (("weight", words), ("scales", matrix.scales), ("biases", matrix.biases)):
                 stored[prefix + part] = array_of(tensor)
         else:
             tensor = tensors.tensor(name, tensors.shapes[name], torch.device("cpu"), DTYPES[dtype])
@@ -147,5 +146,5 @@ def _weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     if not dtype.endswith("bit"):
         return weight_bytes(checkpoint, dtype)
     tensors = open_tensors(checkpoint)
-    bits = ((_packed_bits(tensors, name) or _OTHER_BITS, shape) for name, shape in tensors.shapes.items())
-    return sum((each + _SCALES_BITS) * prod(shape) / 8 for each, shape in bits)
+    sizes = {name: _packed_bits(tensors, name) for name in tensors.shapes}
+    return sum(packed.needed_bytes(tensors.shapes[name], bits, _OTHER_BITS) for name, bits in sizes.items())

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gguf
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -146,24 +144,6 @@ def test_file_with_encoder_names_is_read_alike(random_folder: Path, copied: Path
     )
 
 
-def test_a_weight_that_is_no_number_is_a_clear_error(copied: Path, tmp_path: Path) -> None:
-    """In safetensors, or as a scale of a GGUF file."""
-    tensors = load_file(copied / "model.safetensors")
-    tensors["model.decoder.layers.1.experts.down_proj"][1, 3, 5] = torch.nan
-    save_file(tensors, copied / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match="experts.down_proj holds NaN or infinity; download the checkpoint again"):
-        registry.load_model(str(copied), device="cpu", dtype="4bit")
-    file = tmp_path / "m.gguf"
-    save_random_checkpoint(tmp_path)
-    write_diffusion_gguf(tmp_path, file, "Q8_0")
-    tensor = next(one for one in gguf.GGUFReader(file).tensors if one.name == "blk.2.ffn_up.weight")
-    content = bytearray(file.read_bytes())
-    content[tensor.data_offset : tensor.data_offset + 2] = np.float16(np.inf).tobytes()
-    file.write_bytes(content)
-    with pytest.raises(ModelError, match="layers.2.mlp.up_proj.weight holds NaN or infinity"):
-        registry.load_model(str(file), device="cpu", dtype="8bit")
-
-
 @pytest.mark.parametrize(
     ("name", "drop"), [("layers.1.experts.down_proj", False), ("layers.0.layer_scalar", True), ("norm.weight", False)]
 )
@@ -231,9 +211,7 @@ def test_experts_of_an_odd_size_are_refused_in_4_bits(tmp_path: Path) -> None:
     made_up.write(tmp_path, 2, dense=False, **made_up.SMALL | {"hidden_size": 36, "moe_intermediate_size": 5})
     found = registry.open_checkpoint(str(tmp_path))
     assert weights.choose_dtype(found, CPU, "bfloat16", 1 << 40) == "bfloat16"
-    with pytest.raises(
-        ModelError, match="dtype '4bit' packs groups of 32 weights, and a row of its experts has (36|5);"
-    ):
+    with pytest.raises(ModelError, match="dtype '4bit' packs groups of 32 weights, and a row of .* has (36|5);"):
         weights.choose_dtype(found, CPU, "4bit", 1 << 40)
 
 
