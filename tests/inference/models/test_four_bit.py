@@ -128,7 +128,7 @@ def test_a_vision_tower_takes_no_memory(random_folder: Path, copied: Path) -> No
 def test_trained_predictions_are_close_to_bfloat16() -> None:
     ids = registry.open_checkpoint(str(TWIN)).tokenizer().encode(CODE).ids
     half, packed = (rows(DiffusionGemmaNetwork(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
-    assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
+    assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.995
     assert not torch.equal(half, packed)
 
 
