@@ -77,9 +77,10 @@ storm: $(VENV)/.ready
 	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED))
 
 # The released checkpoint's full shape with made-up weights, in 4 bits, on the CPU: an hour and 24 GB. LAYERS=2: a try.
+# GGUF=Q4_0: from a file with matrices of that type.
 LAYERS ?= 30
 dry-run-26b: $(VENV)/.ready
-	$(BIN)/python -m tests.full_shape.dry_run --layers $(LAYERS)
+	$(BIN)/python -m tests.full_shape.dry_run --layers $(LAYERS) $(if $(GGUF),--gguf $(GGUF))
 
 # Two layers of that width: 4 bits against bfloat16. Ten minutes, 8 GB, and 5 GB of disk.
 two-layers-26b: $(VENV)/.ready

@@ -18,6 +18,8 @@ from inference.messages import Status
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
 from tests.full_shape import made_up
+from tests.inference.models.random_model import BYTES, SPECIAL_TOKENS, byte_tokenizer
+from tests.inference.models.test_diffusion_gguf import write_diffusion_gguf
 from tests.workers import RawClient
 
 CODE = 'def area(width, height):\n    """The area of a rectangle."""\n    # ???\n    return width * height\n'
@@ -31,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.full_shape.dry_run", description=__doc__)
     parser.add_argument("--layers", type=int, default=30, help="of the released shape's 30")
     parser.add_argument("--small", action="store_true", help="a small shape, to try this program itself")
+    parser.add_argument("--gguf", metavar="TYPE", help="from a file with matrices of this type, such as Q4_0")
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     if (score := Path("/proc/self/oom_score_adj")).exists():
@@ -38,15 +41,27 @@ def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
     os.environ[FOLDER_VARIABLE] = str(home / "run")
     (home / "run").mkdir(mode=0o700)
-    options = WorkerOptions(str(home / "model"), args.device, "4bit")
+    options = WorkerOptions(str(home / ("model.gguf" if args.gguf else "model")), args.device, "4bit")
     words = ("--model", options.model, "--dtype", "4bit", "--device", args.device)
     try:
         made_up.write(home / "model", args.layers, dense=False, **(made_up.SMALL if args.small else {}))
+        if args.gguf:
+            _write_gguf(home / "model", home / "model.gguf", args.gguf)
         result = {"layers": args.layers, "device": args.device, **_run(home, options, words)}
     finally:
         _command("worker", "--stop", *words)
         shutil.rmtree(home, ignore_errors=True)
     print(json.dumps(result))
+
+
+def _write_gguf(folder: Path, file: Path, kind: str) -> None:
+    """The file in place of the folder, with a tokenizer of bytes."""
+    size = json.loads((folder / "config.json").read_text())["text_config"]["vocab_size"]
+    names = [*SPECIAL_TOKENS, *BYTES]
+    fillers = [f"filler{number}" for number in range(len(names), size)]
+    byte_tokenizer([*names, *fillers]).save(str(folder / "tokenizer.json"))
+    write_diffusion_gguf(folder, file, kind)
+    shutil.rmtree(folder)
 
 
 def _run(home: Path, options: WorkerOptions, words: tuple[str, ...]) -> dict[str, Any]:

@@ -154,8 +154,9 @@ def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
     assert floor["times_floor"] > 1, "no step is faster than the reading of its weights"
 
 
-def test_a_worker_fills_in_four_bits() -> None:
-    command = [sys.executable, "-m", "tests.full_shape.dry_run", "--layers", "2", "--small"]
+@pytest.mark.parametrize("more", [[], ["--gguf", "Q4_0"]])
+def test_a_worker_fills_in_four_bits(more: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.full_shape.dry_run", "--layers", "2", "--small", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])

@@ -9,11 +9,13 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import discovery, registry
+from inference.models.checkpoint_files import stored_tensors
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_tensors
@@ -67,8 +69,8 @@ def write_diffusion_gguf(
     config = json.loads((folder / "config.json").read_text())
     text = config["text_config"]
     is_sliding = [each == "sliding_attention" for each in text["layer_types"]]
-    full = text["per_layer_config"][str(is_sliding.index(False))]
-    writer = gguf.GGUFWriter(file, ARCHITECTURE, split_max_tensors=part_tensors)
+    full = text.get("per_layer_config", {}).get(str(is_sliding.index(False)), text)
+    writer = gguf.GGUFWriter(file, ARCHITECTURE, split_max_tensors=part_tensors, use_temp_file=not part_tensors)
     keys = {
         "block_count": text["num_hidden_layers"],
         "context_length": text["max_position_embeddings"],
@@ -105,9 +107,10 @@ def write_diffusion_gguf(
     writer.add_bos_token_id(tokens.index("<bos>"))
     writer.add_eos_token_id(tokens.index("<eos>"))
     writer.add_tensor("rope_freqs.weight", np.array([1.0] * 4 + [1e30] * 12, np.float32))
-    for name, weight in load_file(folder / "model.safetensors").items():
+    for name, stored in stored_tensors(folder).items():
         if ggml := rename(ggml_name(name)):
-            values = weight.float().numpy()
+            with safe_open(stored.file, "pt") as opened:
+                values = opened.get_tensor(name).float().numpy()
             is_plain = values.ndim == 1 or "router" in name
             stored_as = gguf.GGMLQuantizationType["F32" if is_plain else kind]
             writer.add_tensor(ggml, gguf.quants.quantize(values, stored_as), raw_dtype=stored_as)
