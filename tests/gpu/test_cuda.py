@@ -109,7 +109,7 @@ def test_recorded_shapes_share_their_memory() -> None:
     assert sum(reserved_by(batch) for batch in range(250, 256)) <= largest / 2
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "8bit"])
 def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
     """In bfloat16 a passage may part from the CPU's after some tokens, where two are nearly as likely."""
     folder = random_checkpoint(tmp_path / "model", "qwen2")
