@@ -11,15 +11,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens, machine_cache, model_store
+from inference.models import checkpoint_files, edit_prompts, fim_tokens, model_store
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_config
@@ -70,40 +68,21 @@ class ForeignModel:
         return None if self.problem else edit_prompts.guess_kind("auto", self.name)
 
 
-class _Header(NamedTuple):
-    """What the header of a file said when the file had this size and time."""
-
-    bytes_: int
-    time_ns: int
-    problem: str
-
-
 def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: None) -> list[ForeignModel]:
-    """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
-
-    Reads a header again only if its file has changed: 200 of them take seven seconds.
+    """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done:
+    200 take seven seconds.
     """
     files = list(_distinct())
-    cache_key = f"headers-{version('infill-ls')}"  # another release may read more in a header
-    cached = machine_cache.read(cache_key, _Header)
-    headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
         file = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            about = file.stat()
-            entry = cached.get(str(file))
-            is_changed = entry is None or entry[:2] != (about.st_size, about.st_mtime_ns)
-            if entry is None or is_changed or header.part_number(file):  # other parts may come and go
-                entry = _Header(about.st_size, about.st_mtime_ns, _problem_of(file))
-            if str(file).isprintable() and os.access(file, os.R_OK):  # permission changes neither size nor time
-                headers[str(file)] = entry
-            later = () if entry.problem else header.later_parts(file)
-            size = entry.bytes_ + sum(part.stat().st_size for part in later)
-            models.append(ForeignModel(program, printable(name), printable(file), size, problem=entry.problem))
-    if headers != cached:
-        machine_cache.save(cache_key, headers)
+            problem = _problem_of(file)
+            size = file.stat().st_size + sum(
+                part.stat().st_size for part in (() if problem else header.later_parts(file))
+            )
+            models.append(ForeignModel(program, printable(name), printable(file), size, problem=problem))
     return sorted(models, key=lambda model: (not model.can_fill, -model.bytes_))
 
 

@@ -105,20 +105,6 @@ def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
     assert len(discovery.discover_foreign_models()) == 2
 
 
-@pytest.mark.parametrize("fills", [True, False])
-def test_a_header_is_read_again_only_after_a_change(home: Path, fills: bool) -> None:
-    file = put(home / ".lmstudio" / "models" / "coder.gguf", good() if fills else OTHER)
-    [first] = discovery.discover_foreign_models()
-    assert first.can_fill is fills
-    before = file.stat()
-    file.write_bytes(bytes(before.st_size))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert discovery.discover_foreign_models() == [first], "the header comes from the earlier call"
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    [again] = discovery.discover_foreign_models()
-    assert again.problem.startswith("is no GGUF file")
-
-
 def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
     torn = [good()[:1000], good()[: len(good()) // 2], good()[:-1]]
     for content in [content for content, _ in HOSTILE.values()] + torn:
