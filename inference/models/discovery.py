@@ -79,9 +79,8 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
         file = path.absolute()
         with suppress(OSError):  # deleted meanwhile
             problem = _problem_of(file)
-            size = file.stat().st_size + sum(
-                part.stat().st_size for part in (() if problem else header.later_parts(file))
-            )
+            parts = [file] if problem else [file, *header.later_parts(file)]
+            size = sum(part.stat().st_size for part in parts)
             models.append(ForeignModel(program, printable(name), printable(file), size, problem=problem))
     return sorted(models, key=lambda model: (not model.can_fill, -model.bytes_))
 
