@@ -1,6 +1,7 @@
 """For all tests: the waiting of torch's threads, fast starts of the many test processes, and the random seed."""
 
 import os
+from shutil import which
 
 from hypothesis import settings
 
@@ -9,6 +10,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Fills must not depend on what was asked before; the tests of kept suffixes keep them.
 os.environ.setdefault("INFILL_LS_KEEP_SUFFIX", "0")
+
+# Without a card kernels run in Triton's interpreter. Read when Triton is loaded, also by other libraries.
+if not which("nvidia-smi"):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Servers and workers start hundreds of times; without bytecode files each compiles all our modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

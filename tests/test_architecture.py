@@ -142,7 +142,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
         ("lsp_server", ("lsp_server.http.app",), {"torch", "transformers", "tokenizers", "safetensors", "accelerate"}),
         (
             "inference",
-            ("inference.bench", "inference.models.mlx"),
+            ("inference.bench", "inference.models.mlx", "inference.models.triton_kernels"),
             {"lsprotocol", "pygls", "lsp_server", "tree_sitter"},
         ),
         ("inference.messages", (), {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}),

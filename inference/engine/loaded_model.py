@@ -81,7 +81,7 @@ class LoadedModel:
         ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = ConstraintBuilder(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
-        model = cls(family, family.infill_config, family.traits, vocabulary, constraints)
+        model = cls(family, family.infill_config, family.traits, vocabulary, constraints, family.traits.note)
         if not family.traits.can_score or cross_entropy_versus_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED

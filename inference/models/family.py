@@ -42,6 +42,8 @@ class ModelTraits:
     """The longest prompt and text together of a `FimAdapter`."""
     runs_on: str = ""
     """The compute device, for users, if it differs from `ModelAdapter.device`: "Apple GPU"."""
+    note: str = ""
+    """What users should know of how it runs; empty: nothing."""
     free_rows: int = 0
     """A denoising step takes about the same time for up to this many rows of all its canvases, and a pass of a model
     without canvases, because its fixed work takes longer, such as reading the weights. 0: every row costs time.

@@ -7,7 +7,7 @@ many matrices as the leading dimensions count.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -162,6 +162,17 @@ def grouped_experts(
     return (output.view(-1, per_row, hidden.shape[1]) * router_weights[..., None]).sum(1).to(hidden.dtype)
 
 
+Experts = Callable[[Tensor, Tensor, Tensor, Any, Any, Callable[[Tensor], Tensor]], Tensor]
+"""`grouped_experts`, or a faster one."""
+
+
+def set_experts_product(experts: Any, product: Experts) -> None:
+    """Makes a layer's experts, in transformers' module, multiply by `product`."""
+    experts.forward = lambda hidden, chosen, router_weights: product(
+        hidden, chosen, router_weights, experts.gate_up_proj, experts.down_proj, experts.act_fn
+    )
+
+
 def product_at_once(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
     """As `product_by_expert`, but unpacks all matrices and does not wait for the ends: a CUDA graph can record it."""
     return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
@@ -189,11 +200,13 @@ class PackedLinear(nn.Module):
         self.weight = weight
         self.shape = self.out_features, self.in_features = weight.shape
         self._dtype = dtype
+        self.product = packed_product
+        """Or a faster one, of kernels."""
 
     def forward(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(..., I) -> (..., O), with `plus` added, in the wider of both dtypes."""
         flat = rows.to(self._dtype).flatten(0, -2)
-        product = packed_product(flat, self.weight).view(*rows.shape[:-1], -1)
+        product = self.product(flat, self.weight).view(*rows.shape[:-1], -1)
         return product if plus is None else plus + product
 
     def rows(self, numbers: Tensor) -> Tensor:

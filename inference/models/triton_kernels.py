@@ -12,32 +12,32 @@ import os
 import shutil
 import sysconfig
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 
 from inference.models.family import ModelError
-from inference.models.packed import PackedWeight
+from inference.models.packed import PackedLinear, PackedWeight, set_experts_product
 
-_COLUMNS = 64
+COLUMNS = 64
 """Columns of a product that one program computes."""
-_DEPTH, _PACKED_DEPTH = 64, 128
-"""Columns of the weights that it reads at a time: 128 bytes in bfloat16, 64 in 4 bits."""
-_STAGES, _WARPS = 4, 4
+DEPTH = 64
+"""Columns of the weights that it reads at a time: with more, unpacked codes leave the registers."""
+STAGES, WARPS = 4, 4
 _PLAN_PAIRS = 1024
-_DENSE_COLUMNS, _DENSE_ROWS = 32, 64
+DENSE_COLUMNS, DENSE_DEPTH, DENSE_BLOCKS = 32, 128, (16, 64)
 _PROGRAMS = 256
 """A product of fewer programs does not keep a card's memory busy: several then share a matrix's columns."""
 _PLAIN_BITS = 16
+_ACTIVATION = "gelu_pytorch_tanh"
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BITS: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: E741
+@triton.jit
+def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BITS: tl.constexpr, K: tl.constexpr):
     """(rows, K) weights from column `first` on of the matrix rows at `row`. Zeros behind the end.
 
     UNIT codes at a time: these begin in one word, and end in the same or, of 5 and 6 bits, in the next.
@@ -64,8 +64,8 @@ def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BI
     return tile
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _plan_kernel(chosen, pairs, experts, blocks, P, E, M: tl.constexpr, BINS: tl.constexpr, STEP: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["P", "E"])
+def plan_kernel(chosen, pairs, experts, blocks, P, E, M: tl.constexpr, BINS: tl.constexpr, STEP: tl.constexpr):
     """Program e writes the pairs of expert e, padded with P to blocks of M, and which expert these blocks are of."""
     expert = tl.program_id(0)
     counts = tl.zeros((BINS,), tl.int32)
@@ -91,8 +91,8 @@ def _plan_kernel(chosen, pairs, experts, blocks, P, E, M: tl.constexpr, BINS: tl
         tl.store(experts + block, expert)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _experts_kernel(  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["P"])
+def experts_kernel(
     rows,
     weight,
     scales,
@@ -104,8 +104,8 @@ def _experts_kernel(  # type: ignore[no-untyped-def]
     blocks,
     P,
     SHARE: tl.constexpr,
-    O: tl.constexpr,  # noqa: E741
-    I: tl.constexpr,  # noqa: E741
+    O: tl.constexpr,
+    I: tl.constexpr,
     BITS: tl.constexpr,
     GATED: tl.constexpr,
     M: tl.constexpr,
@@ -141,35 +141,67 @@ def _experts_kernel(  # type: ignore[no-untyped-def]
         tl.store(output + at, total.to(output.dtype.element_ty), mask=is_pair[:, None] & is_column[None, :])
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _dense_kernel(  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["count", "split"])
+def dense_kernel(
     rows,
     words,
     scales,
     biases,
     output,
     count,
-    O: tl.constexpr,  # noqa: E741
-    I: tl.constexpr,  # noqa: E741
-    SPLIT: tl.constexpr,
+    split,
+    O: tl.constexpr,
+    I: tl.constexpr,
     BITS: tl.constexpr,
     M: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
 ):
-    """M rows times N rows of the matrix, every SPLIT-th K columns of it: a part of the sum, (SPLIT, count, O)."""
+    """M rows times N rows of the matrix, every `split`-th K columns of it: a part of the sum, (split, count, O)."""
     column = tl.program_id(0) * N + tl.arange(0, N)
     part_number = tl.program_id(1)
     row = tl.program_id(2) * M + tl.arange(0, M)
     is_row, is_column = row < count, column < O
     total = tl.zeros((M, N), tl.float32)
-    for first in range(part_number * K, I, SPLIT * K):
+    for first in range(part_number * K, I, split * K):
         depth = first + tl.arange(0, K)
         part = tl.load(rows + row[:, None] * I + depth[None, :], mask=is_row[:, None] & (depth < I)[None, :], other=0.0)
         tile = _weight_tile(words, scales, biases, column.to(tl.int64), is_column, first, I, BITS, K).to(part.dtype)
         total = tl.dot(part, tl.trans(tile), total, input_precision="ieee")
     at = (part_number * count + row).to(tl.int64)[:, None] * O + column[None, :]
     tl.store(output + at, total.to(output.dtype.element_ty), mask=is_row[:, None] & is_column[None, :])
+
+
+def with_kernels(model: Any) -> Any:
+    """A DiffusionGemma that multiplies by these kernels, with the same weights in memory.
+
+    Raises ModelError if they cannot be built here, or if the model has another activation.
+    """
+    if model.config.text_config.hidden_activation != _ACTIVATION:
+        raise ModelError(f"its activation is {model.config.text_config.hidden_activation}, not {_ACTIVATION}")
+    if problem := toolchain_problem():
+        raise ModelError(problem)
+    shared: list[Any] = [*model.parameters(), *model.buffers()]
+    for module in model.modules():
+        shared += [each for each in vars(module).values() if isinstance(each, PackedWeight)]
+    faster = copy.deepcopy(model, {id(each): each for each in shared})
+    for module in faster.modules():
+        if isinstance(module, PackedLinear):
+            module.product = packed_product
+        elif hasattr(module, "gate_up_proj"):
+            set_experts_product(module, grouped_experts)
+    return faster
+
+
+def toolchain_problem() -> str:
+    """Why Triton cannot build here what starts its kernels; "": it can."""
+    if triton.knobs.runtime.interpret:
+        return ""
+    if not any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))):
+        return "Triton needs a C compiler, which is missing; install gcc"
+    if not (headers := Path(sysconfig.get_path("include")) / "Python.h").exists():
+        return f"Triton needs Python's headers, but {headers} is missing; install them, on Debian with python3-dev"
+    return ""
 
 
 def expert_blocks(chosen: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -183,7 +215,7 @@ def expert_blocks(chosen: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor,
     most = (pairs + min(pairs, experts) * (block - 1)) // block
     sorted_pairs, owners, count = (chosen.new_empty(size, dtype=torch.int32) for size in (most * block, most, 1))
     sizes = {"M": block, "BINS": max(64, triton.next_power_of_2(experts + 1)), "STEP": _PLAN_PAIRS}
-    _plan_kernel[(experts,)](chosen.contiguous(), sorted_pairs, owners, count, pairs, experts, **sizes)
+    plan_kernel[(experts,)](chosen.contiguous(), sorted_pairs, owners, count, pairs, experts, **sizes)
     return sorted_pairs, owners, count, block
 
 
@@ -198,9 +230,9 @@ def grouped_experts(
     """See `packed.grouped_experts`; of plain weights, too. The activation is gelu's approximation by tanh."""
     pairs = chosen.numel()
     plan = expert_blocks(chosen, gate_up.shape[0])
-    inner = _product(hidden.contiguous(), gate_up, None, plan, pairs, chosen.shape[1])
+    inner = _product(_multipliable(hidden), gate_up, None, plan, pairs, chosen.shape[1])
     output = _product(inner, down, router_weights.contiguous(), plan, pairs, 1)
-    return output.view(len(hidden), -1, hidden.shape[1]).sum(1)
+    return output.view(len(hidden), -1, hidden.shape[1]).sum(1).to(hidden.dtype)
 
 
 def _product(
@@ -216,7 +248,7 @@ def _product(
     words, scales, biases, bits = _parts(weight)
     wide = weight.shape[1] if router_weights is not None else weight.shape[1] // 2
     output = rows.new_empty(pairs, wide)
-    _experts_kernel[(len(owners), triton.cdiv(wide, _COLUMNS))](
+    experts_kernel[(len(owners), triton.cdiv(wide, COLUMNS))](
         rows,
         words,
         scales,
@@ -233,10 +265,10 @@ def _product(
         BITS=bits,
         GATED=router_weights is None,
         M=block,
-        N=_COLUMNS,
-        K=_DEPTH if bits == _PLAIN_BITS else _PACKED_DEPTH,
-        num_warps=_WARPS,
-        num_stages=_STAGES,
+        N=COLUMNS,
+        K=DEPTH,
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
     return output
 
@@ -244,29 +276,35 @@ def _product(
 def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:
     """(N, I) -> (N, O), in the rows' dtype."""
     count, (high, wide) = len(rows), weight.shape
-    block = min(_DENSE_ROWS, max(16, triton.next_power_of_2(count)))
-    grid = triton.cdiv(high, _DENSE_COLUMNS), triton.cdiv(count, block)
-    split = max(1, min(_PROGRAMS // (grid[0] * grid[1]), triton.cdiv(wide, 2 * _PACKED_DEPTH)))
+    block = DENSE_BLOCKS[count > DENSE_BLOCKS[0]]
+    grid = triton.cdiv(high, DENSE_COLUMNS), triton.cdiv(count, block)
+    split = max(1, min(_PROGRAMS // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
+    wanted, rows = rows.dtype, _multipliable(rows)
     output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else rows.dtype)
     words, scales, biases, bits = _parts(weight)
-    _dense_kernel[(grid[0], split, grid[1])](
-        rows.contiguous(),
+    dense_kernel[(grid[0], split, grid[1])](
+        rows,
         words,
         scales,
         biases,
         output,
         count,
+        split,
         O=high,
         I=wide,
-        SPLIT=split,
         BITS=bits,
         M=block,
-        N=_DENSE_COLUMNS,
-        K=_PACKED_DEPTH,
-        num_warps=_WARPS,
-        num_stages=_STAGES,
+        N=DENSE_COLUMNS,
+        K=DENSE_DEPTH,
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
-    return output.sum(0).to(rows.dtype) if split > 1 else output[0]
+    return (output.sum(0) if split > 1 else output[0]).to(wanted)
+
+
+def _multipliable(rows: Tensor) -> Tensor:
+    """In order in memory; in float32 for the interpreter, which multiplies no bfloat16."""
+    return (rows.float() if triton.knobs.runtime.interpret else rows).contiguous()
 
 
 def _parts(weight: Tensor | PackedWeight) -> tuple[Tensor, Tensor, Tensor, int]:

@@ -24,4 +24,4 @@ def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress
     network = cuda_graphs.fastest_network(model)
     free_bytes = devices.free_bytes(target)
     cache_bytes = adapter.cache_budget(network, checkpoint.infill_config, free_bytes, on_cpu=target.type == "cpu")
-    return adapter.DiffusionGemmaAdapter(checkpoint, tokenizer, network, chosen, cache_bytes)
+    return adapter.DiffusionGemmaAdapter(checkpoint, tokenizer, network, chosen, cache_bytes, note=network.note)

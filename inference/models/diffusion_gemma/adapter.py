@@ -46,6 +46,7 @@ class DiffusionGemmaAdapter(IdlePrefillAdapter):
         dtype: str,
         cache_bytes: int,
         runs_on: str = "",
+        note: str = "",
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
         self.name = checkpoint.name
@@ -60,6 +61,7 @@ class DiffusionGemmaAdapter(IdlePrefillAdapter):
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             runs_on=runs_on,
+            note=note,
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
 

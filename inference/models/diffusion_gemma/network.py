@@ -22,7 +22,7 @@ from inference.models.diffusion_gemma.passes import (
     Masks,
     PrefixView,
 )
-from inference.models.packed import PackedWeight, grouped_experts
+from inference.models.packed import PackedWeight
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
@@ -36,6 +36,8 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
         self.model = model
+        self.note = ""
+        """What a user should know of it; empty: nothing."""
         self._encoder = model.model.encoder.language_model
         self._decoder = model.model.decoder
         self._lm_head = model.lm_head
@@ -167,10 +169,7 @@ def _routed(layer: Any, rows: Tensor) -> Tensor:
     """The experts' output for rows (B * W, d)."""
     experts = layer.experts
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
-    if isinstance(experts.gate_up_proj, PackedWeight):
-        matrices = experts.gate_up_proj, experts.down_proj
-        return grouped_experts(normed, *_route(layer.router, rows), *matrices, experts.act_fn)
-    if experts.num_experts > 1:
+    if experts.num_experts > 1 or isinstance(experts.gate_up_proj, PackedWeight):
         return experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
     gate, up = functional.linear(normed, experts.gate_up_proj[0]).chunk(2, -1)
     output = functional.linear(experts.act_fn(gate) * up, experts.down_proj[0])

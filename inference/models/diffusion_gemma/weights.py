@@ -148,6 +148,7 @@ def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.de
                 else:
                     delattr(owner, name)
                     setattr(owner, name, matrices)
+                    packed.set_experts_product(owner, packed.grouped_experts)
             else:
                 value = shards.tensor(full, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(value, requires_grad=False))

@@ -175,7 +175,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
     faster = CudaGraphNetwork(plain.model, AsItIs())
-    assert cuda_graphs.verified_network(lambda: faster, plain) is faster
+    assert cuda_graphs.verified_network("passes", lambda: faster, plain) is faster
     assert not caplog.records
 
 
@@ -185,8 +185,8 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
-        assert cuda_graphs.verified_network(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
-        assert "DiffusionGemmaNetwork differs from DiffusionGemmaNetwork and is not used" in caplog.text
+        assert cuda_graphs.verified_network("passes", lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
+        assert "without passes, which are not used: the results differ by" in plain.note in caplog.text
 
 
 def test_difference_in_prefix_or_canvas_is_found() -> None:
@@ -201,8 +201,11 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = DiffusionGemmaNetwork(random_model())
-    assert cuda_graphs.verified_network(lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain) is plain
-    assert "cannot run here and is not used" in caplog.text
+    assert (
+        cuda_graphs.verified_network("passes", lambda: CudaGraphNetwork(plain.model, CudaGraphCapturer()), plain)
+        is plain
+    )
+    assert "which are not used: they cannot run here" in plain.note in caplog.text
 
 
 PREFIX_TOKENS = 700

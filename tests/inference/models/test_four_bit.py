@@ -67,7 +67,7 @@ def unpacked(model: Any) -> Any:
     for stack in (model.model.decoder, model.model.encoder.language_model):
         for path, module in list(stack.named_modules()):
             for name, weight in [item for item in vars(module).items() if isinstance(item[1], PackedWeight)]:
-                plain = torch.nn.Parameter(weight.weights(torch.bfloat16), requires_grad=False)
+                plain = torch.nn.Parameter(weight.weights(model.lm_head.weight.dtype), requires_grad=False)
                 if isinstance(module, PackedLinear):
                     layer = torch.nn.Linear(*weight.shape[::-1], bias=False, device="meta")
                     layer.weight = plain
@@ -75,6 +75,7 @@ def unpacked(model: Any) -> Any:
                 else:
                     delattr(module, name)
                     setattr(module, name, plain)
+                    vars(module).pop("forward", None)
     model.set_experts_implementation("grouped_mm")
     return model
 
