@@ -87,8 +87,8 @@ def diffusion_gemma_config(text: dict[str, Any]) -> Any:
     )
 
 
-def random_network(shape: str, device: str | None, dtype: str | None) -> DiffusionGemmaNetwork:
-    """Random weights of one of `RANDOM_SHAPES`. Raises ModelError if they cannot fit."""
+def random_network(shape: str, device: str | None, dtype: str | None, *, kernels: bool) -> DiffusionGemmaNetwork:
+    """Random weights of one of `RANDOM_SHAPES`, on CUDA with `kernels` in Triton or without. Raises ModelError if they cannot fit."""
     target = devices.choose_device(device)
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
@@ -98,13 +98,14 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Diffusi
     if target.type != "cuda":
         return DiffusionGemmaNetwork(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
-    return cuda_graphs.CudaGraphNetwork(model.eval(), cuda_graphs.CudaGraphCapturer())
+    model = cuda_graphs.kernel_network(model.eval()).model if kernels else model.eval()
+    return cuda_graphs.CudaGraphNetwork(model, cuda_graphs.CudaGraphCapturer())
 
 
 def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:
     """Measures with prefixes of these numbers of tokens. Raises ModelError."""
     if args.random:
-        network = random_network(args.random, args.device, args.dtype)
+        network = random_network(args.random, args.device, args.dtype, kernels=not args.no_kernels)
     else:
         family = diffusion_gemma.load(registry.open_checkpoint(args.model), args.device, args.dtype, lambda *_: None)
         network = cast("DiffusionGemmaNetwork", cast("DiffusionGemmaAdapter", family).network)
@@ -237,3 +238,4 @@ class LatencyBench:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_flags(parser)
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
+    parser.add_argument("--no-kernels", action="store_true", help="on CUDA without kernels in Triton, to compare")

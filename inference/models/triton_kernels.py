@@ -244,32 +244,15 @@ def _product(
     share: int,
 ) -> Tensor:
     """(P, O): without router weights gated."""
-    sorted_pairs, owners, count, block = plan
-    words, scales, biases, bits = _parts(weight)
-    wide = weight.shape[1] if router_weights is not None else weight.shape[1] // 2
+    *blocks, block = plan
+    *parts, bits = _parts(weight)
+    gated = router_weights is None
+    wide = weight.shape[1] // (1 + gated)
     output = rows.new_empty(pairs, wide)
-    experts_kernel[(len(owners), triton.cdiv(wide, COLUMNS))](
-        rows,
-        words,
-        scales,
-        biases,
-        rows if router_weights is None else router_weights,
-        output,
-        sorted_pairs,
-        owners,
-        count,
-        pairs,
-        SHARE=share,
-        O=wide,
-        I=weight.shape[2],
-        BITS=bits,
-        GATED=router_weights is None,
-        M=block,
-        N=COLUMNS,
-        K=DEPTH,
-        num_warps=WARPS,
-        num_stages=STAGES,
-    )
+    sizes = {"SHARE": share, "O": wide, "I": weight.shape[2], "BITS": bits, "GATED": gated}
+    sizes |= {"M": block, "N": COLUMNS, "K": DEPTH, "num_warps": WARPS, "num_stages": STAGES}
+    grid = len(plan[1]), triton.cdiv(wide, COLUMNS)
+    experts_kernel[grid](rows, *parts, rows if gated else router_weights, output, *blocks, pairs, **sizes)
     return output
 
 
@@ -281,24 +264,10 @@ def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:
     split = max(1, min(_PROGRAMS // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
     wanted, rows = rows.dtype, _multipliable(rows)
     output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else rows.dtype)
-    words, scales, biases, bits = _parts(weight)
-    dense_kernel[(grid[0], split, grid[1])](
-        rows,
-        words,
-        scales,
-        biases,
-        output,
-        count,
-        split,
-        O=high,
-        I=wide,
-        BITS=bits,
-        M=block,
-        N=DENSE_COLUMNS,
-        K=DENSE_DEPTH,
-        num_warps=WARPS,
-        num_stages=STAGES,
-    )
+    *parts, bits = _parts(weight)
+    sizes = {"O": high, "I": wide, "BITS": bits, "M": block, "N": DENSE_COLUMNS, "K": DENSE_DEPTH}
+    sizes |= {"num_warps": WARPS, "num_stages": STAGES}
+    dense_kernel[(grid[0], split, grid[1])](rows, *parts, output, count, split, **sizes)
     return (output.sum(0) if split > 1 else output[0]).to(wanted)
 
 

@@ -1,4 +1,4 @@
-"""Captures the denoising pass as CUDA graphs, one per padded shape, and replays them.
+"""Captures the denoising pass and the reading of a few tokens as CUDA graphs, and replays them.
 
 Launching a step's thousands of kernels from Python takes longer than reading the weights. Each shape (batch, canvas
 rows, prefix rows, rounded up) is captured once; rows that only pad it are masked out. No request waits for a capture: a
@@ -19,13 +19,15 @@ from torch import Tensor
 from inference.models.checkpoint_files import first_error_line
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.diffusion_gemma.passes import LayerKeysValues, PrefixView, first_visible_row
+from inference.models.diffusion_gemma.passes import EncoderCache, LayerKeysValues, PrefixView, first_visible_row
 
 CANVAS_MULTIPLE = 32
 MIN_PREFIX_ROWS = 256
 """Buffers for prefixes have this many rows, twice as many, and so on: six sizes up to 8,192 rows."""
 _COMMON_PREFIX_ROWS = (0, 256, 512, 1024, 2048)
 """Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
+_READ_TOKENS = (4, 32)
+"""New tokens of a prefix, rounded up: a keystroke's take 4 rows, which need few experts."""
 MAX_SHAPES = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
 _TOLERANCE = {torch.float32: 1e-4}
@@ -51,16 +53,16 @@ class CudaGraphCapturer:
         """Raises RuntimeError or AssertionError without a CUDA device."""
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # another one would take memory of its own
 
     def capture(self, run: Pass) -> Pass:
         """Replays `run` as a graph. Its result stays in the pool, at the same address. Raises RuntimeError."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # lazy set-up must not be recorded
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):  # lazy set-up must not be recorded
             run()
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             output = run()
 
         def replay() -> Tensor:
@@ -71,7 +73,7 @@ class CudaGraphCapturer:
 
 
 class CudaGraphNetwork(DiffusionGemmaNetwork):
-    """A network that captures its denoising pass, shape by shape."""
+    """A network that captures its denoising pass, shape by shape, and the reading of up to 32 tokens."""
 
     def __init__(self, model: Any, recorder: CudaGraphCapturer) -> None:
         super().__init__(model)
@@ -79,10 +81,27 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
         self._can_capture = True
         self._captured: OrderedDict[Shape, _CapturedShape] = OrderedDict()
         self._rows: dict[int, _PrefixBuffers] = {}
+        self._readings: dict[tuple[int, int], _CapturedReading] = {}
+        """By the rows of the prefix's buffers and the number of new tokens."""
 
     @property
     def captured_shapes(self) -> tuple[Shape, ...]:
         return tuple(shape for shape, program in self._captured.items() if program.replay)
+
+    @torch.inference_mode()
+    def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
+        """See `DiffusionNetwork`. Replays what appends a few tokens to a prefix if it is captured."""
+        batch, count = ids.shape
+        width = next((width for width in _READ_TOKENS if count <= width), 0)
+        reading = self._readings.get((_doubled(cache.length), width))
+        if batch > 1 or reading is None or reading.replay is None or not isinstance(cache, EncodedPrefix):
+            return super().encode(ids, cache)
+        self._rows[_doubled(cache.length)].load(cache.view())
+        reading.load(ids, cache.length)
+        hidden = reading.replay()[:, :count].clone()
+        for index, new in enumerate(reading.new):
+            cache.update(new.keys[:, :, :count], new.values[:, :, :count], index)
+        return hidden
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
@@ -102,7 +121,8 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled shape, which takes long; returns whether there may be more. A failure ends capturing."""
-        scheduled = next((captured for captured in self._captured.values() if captured.replay is None), None)
+        known = (*self._captured.values(), *self._readings.values())
+        scheduled = next((captured for captured in known if captured.replay is None), None)
         if scheduled is None:
             return False
         try:
@@ -111,6 +131,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
             log.warning("passes are no longer recorded, which makes them slower: %s", error)
             self._can_capture = False
             self._captured.clear()
+            self._readings.clear()
             self._rows.clear()
         return self._can_capture
 
@@ -120,6 +141,8 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
         for size in (*(usual for usual in _COMMON_PREFIX_ROWS if usual <= self.max_positions), prefix):
             if size not in self._rows:
                 self._rows[size] = _PrefixBuffers(self, size)
+                for count in _READ_TOKENS:
+                    self._readings[size, count] = _CapturedReading(self, count, size, self._rows[size])
             if (batch, width, size) not in self._captured:
                 self._captured[batch, width, size] = _CapturedShape(self, (batch, width, size), self._rows[size])
         self._captured.move_to_end(shape)
@@ -127,6 +150,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
             self._captured.popitem(last=False)
         used = {shape[2] for shape in self._captured}
         self._rows = {size: rows for size, rows in self._rows.items() if size in used}
+        self._readings = {key: reading for key, reading in self._readings.items() if key[0] in used}
 
 
 class _PrefixBuffers:
@@ -199,6 +223,46 @@ class _CapturedShape:
         return self._network.decode_rows(self._canvas, self._soft, self._positions, self._masks, self._prefix)
 
 
+class _CapturedReading:
+    """The pass over the next tokens of a prefix, whose changing inputs are at fixed addresses: an `EncoderCache`."""
+
+    def __init__(self, network: DiffusionGemmaNetwork, count: int, length: int, rows: _PrefixBuffers) -> None:
+        self.replay: Pass | None = None
+        self.new: list[LayerKeysValues] = list(rows.layers)
+        """After a replay, the tokens' keys and values in each layer."""
+        self.length = length
+        self._network = network
+        self._prefix = PrefixView(rows.layers, length, network.rows)
+        self._ids = torch.zeros((1, count), dtype=torch.long, device=network.device)
+        self._positions = torch.zeros_like(self._ids)
+        self._masks = {
+            kind: torch.ones((1, 1, count, size + count), dtype=torch.bool, device=network.device)
+            for kind, size in zip(network.layer_types, rows.sizes, strict=True)
+        }
+
+    def update(self, keys: Tensor, values: Tensor, layer_index: int) -> tuple[Tensor, Tensor]:
+        self.new[layer_index] = LayerKeysValues(keys, values)
+        return self._prefix.update(keys, values, layer_index)
+
+    def load(self, ids: Tensor, length: int) -> None:
+        """Copies tokens behind a prefix of this length in. The last one also fills up: it needs no other experts."""
+        count = self._ids.shape[1]
+        self._ids[:] = ids[:, -1:]
+        self._ids[:, : ids.shape[1]] = ids
+        self._positions[0] = torch.arange(length, length + count, device=self._ids.device)
+        causal = self._network.causal_masks(length, count)
+        for kind, mask in self._masks.items():
+            mask.zero_()[..., : causal[kind].shape[3] - count] = causal[kind][..., :-count]
+            mask[..., -count:] = causal[kind][..., -count:]
+
+    def capture(self, recorder: CudaGraphCapturer) -> None:
+        """Captures it, with everything visible. Raises RuntimeError."""
+        self.replay = recorder.capture(self._pass)
+
+    def _pass(self) -> Tensor:
+        return self._network.encode_rows(self._ids, self._positions, self._masks, self)
+
+
 def _doubled(rows: int) -> int:
     """The buffer rows for a prefix of this length, 0 for 0."""
     return MIN_PREFIX_ROWS << max(0, (rows - 1) // MIN_PREFIX_ROWS).bit_length() if rows else 0
@@ -258,6 +322,7 @@ def pass_difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwor
     faster.decode(ids, None, faster_prefix)
     while faster.run_idle_task():
         pass
+    faster_prefix = _encoded(faster, ids)
     allowed = _TOLERANCE.get(plainer.dtype, _HALF_TOLERANCE)
     parts = []
     for soft in (None, plainer.token_embeddings(ids.flip(1))):

@@ -54,11 +54,13 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        past = cache.length
-        new = ids.shape[1]
-        hidden = self._encoder.embed_tokens(ids)
+        past, new = cache.length, ids.shape[1]
         positions = torch.arange(past, past + new, device=self.device)[None]
-        return self._run(self._encoder, hidden, positions, self.causal_masks(past, new), cache)
+        return self.encode_rows(ids, positions, self.causal_masks(past, new), cache)
+
+    def encode_rows(self, ids: Tensor, positions: Tensor, masks: Masks, cache: EncoderCache) -> Tensor:
+        """The layers of the causal pass."""
+        return self._run(self._encoder, self._encoder.embed_tokens(ids), positions, masks, cache)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:

@@ -26,6 +26,8 @@ from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_
 
 USUAL = [0, 256, 512, 1_024]
 """The sizes of prefixes that this small model can have of those that are recorded ahead."""
+READINGS = 2 * len(USUAL)
+"""For each of them the reading of up to 4 and of up to 32 tokens."""
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +119,12 @@ class OneBuffer:
     def __init__(self) -> None:
         self.recorded: list[Pass] = []
         self.memory = torch.empty(0)
+        self.replays = 0
 
     def capture(self, run: Pass) -> Pass:
         def replay() -> torch.Tensor:
             result = run()
+            self.replays += 1
             if self.memory.numel() < result.numel():
                 self.memory = result.new_empty(result.numel())
             return self.memory[: result.numel()].view_as(result).copy_(result)
@@ -137,10 +141,30 @@ def test_all_shapes_are_recorded_once(network: DiffusionGemmaNetwork) -> None:
         shapes.decode(canvas, None, view)
     assert recorder.recorded == [], "no request waits for that"
     found = [prepared(shapes).decode(canvas, None, view) for canvas in canvases for _ in range(2)]
-    assert len(recorder.recorded) == len(shapes.captured_shapes) == len(canvases) * len(USUAL)
+    assert len(recorder.recorded) - READINGS == len(shapes.captured_shapes) == len(canvases) * len(USUAL)
     for number, hidden in enumerate(found):
         wanted = network.decode(canvases[number // 2], None, view)
         torch.testing.assert_close(hidden, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("past", [0, 9, 255, 256, 300])
+def test_a_few_new_tokens_are_read_by_a_replay(network: DiffusionGemmaNetwork, past: int) -> None:
+    """With the same rows behind it, which the next tokens and a canvas see."""
+    recorder = OneBuffer()
+    shapes = CudaGraphNetwork(network.model, recorder)
+    shapes.decode(torch.full((1, 8), 7), None, encoded(network, past).view())
+    prepared(shapes)
+    found, wanted = encoded(network, past), encoded(network, past)
+    for count in (1, 3, 4, 5, 32, 33):
+        ids = torch.randint(0, VOCABULARY_SIZE, (1, count))
+        hidden = [shapes.encode(ids, found), network.encode(ids, wanted)]
+        torch.testing.assert_close(*hidden, rtol=1e-4, atol=1e-4)
+        for prefix in (found, wanted):
+            prefix.commit(ids[0].tolist())
+    assert recorder.replays == 5
+    for ours, theirs in zip(found.view().layers, wanted.view().layers, strict=True):
+        torch.testing.assert_close(ours.keys, theirs.keys, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours.values, theirs.values, rtol=1e-4, atol=1e-4)
 
 
 @pytest.fixture
@@ -180,11 +204,11 @@ def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -
 
 
 def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    plain = DiffusionGemmaNetwork(random_model())
     no_number = random_model()
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
+        plain = DiffusionGemmaNetwork(random_model())
         assert cuda_graphs.verified_network("passes", lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
         assert "without passes, which are not used: the results differ by" in plain.note in caplog.text
 
