@@ -88,7 +88,7 @@ def diffusion_gemma_config(text: dict[str, Any]) -> Any:
 
 
 def random_network(shape: str, device: str | None, dtype: str | None, *, kernels: bool) -> DiffusionGemmaNetwork:
-    """Random weights of one of `RANDOM_SHAPES`, on CUDA with `kernels` in Triton or without. Raises ModelError if they cannot fit."""
+    """Random weights of one of `RANDOM_SHAPES`, on CUDA by `kernels` or not. Raises ModelError if they cannot fit."""
     target = devices.choose_device(device)
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")

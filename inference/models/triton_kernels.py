@@ -179,8 +179,7 @@ def with_kernels(model: Any) -> Any:
     """
     if model.config.text_config.hidden_activation != _ACTIVATION:
         raise ModelError(f"its activation is {model.config.text_config.hidden_activation}, not {_ACTIVATION}")
-    if problem := toolchain_problem():
-        raise ModelError(problem)
+    require_toolchain()
     shared: list[Any] = [*model.parameters(), *model.buffers()]
     for module in model.modules():
         shared += [each for each in vars(module).values() if isinstance(each, PackedWeight)]
@@ -193,15 +192,14 @@ def with_kernels(model: Any) -> Any:
     return faster
 
 
-def toolchain_problem() -> str:
-    """Why Triton cannot build here what starts its kernels; "": it can."""
+def require_toolchain() -> None:
+    """Raises ModelError if Triton cannot build here what starts its kernels."""
     if triton.knobs.runtime.interpret:
-        return ""
+        return
     if not any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))):
-        return "Triton needs a C compiler, which is missing; install gcc"
+        raise ModelError("Triton needs a C compiler, which is missing; install gcc")
     if not (headers := Path(sysconfig.get_path("include")) / "Python.h").exists():
-        return f"Triton needs Python's headers, but {headers} is missing; install them, on Debian with python3-dev"
-    return ""
+        raise ModelError(f"Triton needs Python's headers, but {headers} is missing; on Debian install python3-dev")
 
 
 def expert_blocks(chosen: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor, int]:

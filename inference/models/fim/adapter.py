@@ -85,6 +85,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             is_fim=True,
             runs_on=runs_on,
             free_rows=network.free_rows,
+            note=network.note,
         )
 
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PromptHandle:

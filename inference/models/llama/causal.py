@@ -80,6 +80,8 @@ class CausalNetwork(Protocol):
     """Whether torch computes it on the processor, whose formats and times `precision` knows."""
     free_rows: int
     """See `ModelTraits.free_rows`."""
+    note: str = ""
+    """See `ModelTraits.note`."""
 
     def empty_cache(self, capacity: int) -> KvCache:
         """No tokens, and room for this many."""

@@ -170,8 +170,14 @@ def run_compiled(code: str, **environment: str) -> str:
 
 
 def test_without_a_compiler_it_says_what_to_install() -> None:
-    code = "from inference.models.triton_kernels import toolchain_problem\nprint(toolchain_problem())"
-    assert "needs a C compiler, which is missing; install gcc" in run_compiled(code, PATH="/nowhere", CC="cc")
+    code = (
+        "from inference.models.diffusion_gemma import cuda_graphs\n"
+        "from tests.inference.models.random_model import random_model\n"
+        "plain = cuda_graphs.DiffusionGemmaNetwork(random_model())\n"
+        "cuda_graphs.verified_network('kernels', lambda: cuda_graphs.kernel_network(plain.model), plain)\n"
+        "print(plain.note)"
+    )
+    assert "Triton needs a C compiler, which is missing; install gcc" in run_compiled(code, PATH="/nowhere", CC="cc")
 
 
 COMPILE = """
