@@ -6,6 +6,7 @@ Without a card they are also compiled, as far as to the machine code of cards wi
 import os
 import subprocess
 import sys
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
+from inference.models.gguf import affine
+from inference.models.llama.weights import use_kernels
 from inference.models.packed import PackedLinear, PackedWeight
+from tests.inference.models.fim.checkpoints import greedy, write_quantised
+from tests.inference.models.fim.test_family import built
 from tests.inference.models.random_model import random_model
-from tests.inference.models.test_four_bit import packed_randomly, unpacked
+from tests.inference.models.test_four_bit import unpacked
 
 kernels: Any = pytest.importorskip(
     "inference.models.triton_kernels", reason="Triton is not on this system", exc_type=ImportError
@@ -32,8 +37,10 @@ BITS = [4, 5, 6, 8]
 ROWS = [1, 15, 16, 17, 256, 300]
 
 
-def on_device(weight: PackedWeight) -> PackedWeight:
-    return weight.with_rows(lambda part: part.to(DEVICE))
+def packed_randomly(shape: tuple[int, ...], bits: int) -> PackedWeight:
+    groups = affine.quantised(torch.randn(prod(shape[:-1]), shape[-1]).numpy(), bits)
+    parts = (torch.from_numpy(part) for part in (groups.packed().view("<i4"), groups.scales, groups.biases))
+    return PackedWeight(*(part.view(*shape[:-1], -1).to(DEVICE) for part in parts), bits)
 
 
 def gelu(rows: Tensor) -> Tensor:
@@ -62,7 +69,7 @@ def check_experts(kind: str, rows: int, bits: int, widths: tuple[int, int] = (32
     if bits == 16:
         stored = plain = [torch.randn(shape, device=DEVICE).bfloat16() for shape in shapes]
     else:
-        stored = [on_device(packed_randomly(shape, bits)) for shape in shapes]  # type: ignore[misc]
+        stored = [packed_randomly(shape, bits) for shape in shapes]  # type: ignore[misc]
         plain = [weight.weights(torch.float32) for weight in stored]  # type: ignore[call-overload]
     found = kernels.grouped_experts(hidden, chosen, router_weights, *stored, gelu)
     wanted = expected(hidden, chosen, router_weights, *(weight.float() for weight in plain))
@@ -91,7 +98,7 @@ def test_widths_need_not_be_multiples_of_a_tile(bits: int) -> None:
 @pytest.mark.parametrize(("rows", "high", "wide"), [(1, 70, 1056), *((rows, 33, 96) for rows in ROWS)])
 def test_a_packed_matrix_multiplies_as_in_torch(rows: int, high: int, wide: int, bits: int) -> None:
     torch.manual_seed(rows)
-    weight, hidden = on_device(packed_randomly((high, wide), bits)), torch.randn(rows, wide, device=DEVICE)
+    weight, hidden = packed_randomly((high, wide), bits), torch.randn(rows, wide, device=DEVICE)
     wanted = functional.linear(hidden, weight.weights(torch.float32))
     torch.testing.assert_close(kernels.packed_product(hidden, weight), wanted, rtol=1e-4, atol=1e-3)
 
@@ -137,6 +144,16 @@ def test_a_model_writes_the_same_with_kernels_packed_or_not(random_folder: Path)
         texts.append([event.texts for event in events])
     assert texts[0] != []
     assert texts.count(texts[0]) == len(texts)
+
+
+def test_a_model_that_fills_the_middle_writes_the_same(tmp_path: Path) -> None:
+    file, _ = write_quantised(tmp_path / "model", "qwen2")
+    family = built(file, "4bit", packs=True)
+    ids = family.fim_prompt("x", "y")[-12:]
+    wanted = greedy(family, ids, 2)
+    use_kernels(family.network)
+    assert family.network.note == ""
+    assert greedy(family, ids, 2) == wanted
 
 
 def test_a_network_with_kernels_shares_its_weights() -> None:
