@@ -17,10 +17,9 @@ from torch.nn import functional
 
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
-from inference.models import registry
+from inference.models import packed, registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.gguf import affine
 from inference.models.llama.weights import use_kernels
 from inference.models.packed import PackedLinear, PackedWeight
 from tests.inference.models.fim.checkpoints import greedy, write_quantised
@@ -31,6 +30,7 @@ from tests.inference.models.test_four_bit import unpacked
 kernels: Any = pytest.importorskip(
     "inference.models.triton_kernels", reason="Triton is not on this system", exc_type=ImportError
 )
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of exp in sigmoid
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROOT = Path(__file__).parents[3]
 BITS = [4, 5, 6, 8]
@@ -38,9 +38,8 @@ ROWS = [1, 15, 16, 17, 256, 300]
 
 
 def packed_randomly(shape: tuple[int, ...], bits: int) -> PackedWeight:
-    groups = affine.quantised(torch.randn(prod(shape[:-1]), shape[-1]).numpy(), bits)
-    parts = (torch.from_numpy(part) for part in (groups.packed().view("<i4"), groups.scales, groups.biases))
-    return PackedWeight(*(part.view(*shape[:-1], -1).to(DEVICE) for part in parts), bits)
+    flat = packed.quantised(torch.randn(prod(shape[:-1]), shape[-1], device=DEVICE), bits)
+    return flat.with_rows(lambda part: part.view(*shape[:-1], -1))
 
 
 def gelu(rows: Tensor) -> Tensor:
