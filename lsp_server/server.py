@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -124,13 +123,11 @@ def _add_features(session: Session) -> None:
 class InfillServer(LanguageServer):
     protocol: InfillProtocol
 
-    def __init__(
-        self, flags: Mapping[str, Any], write: Write = lambda _: None, guest_folders: Sequence[Path] | None = None
-    ) -> None:
+    def __init__(self, flags: Mapping[str, Any], write: Write = lambda _: None) -> None:
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
         self.protocol.write = write
         self.protocol.leave = lambda: shutdown(self.session, self.protocol)
-        self.session = Session(self, flags, guest_folders)
+        self.session = Session(self, flags)
         _add_features(self.session)
         self.protocol.handlers = {
             **{name: partial(method.handle, name, self.session) for name, method in METHODS.items()},

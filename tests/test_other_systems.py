@@ -1,6 +1,5 @@
 """What other systems do differently, as far as Linux can play them, and a list of every such place."""
 
-import asyncio
 import os
 import re
 import signal
@@ -11,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done
+from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import RawClient
-from tests.workers import PATIENCE_S, StartWorker, environment, fill, is_idle
+from tests.workers import StartWorker, fill, is_idle
 
 ROOT = Path(__file__).parents[1]
 _ASKS_FOR_THE_SYSTEM = re.compile(
@@ -42,21 +42,13 @@ async def test_a_worker_serves_over_tcp_and_ends_on_a_signal(start_worker: Start
 
 
 async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
-    own = {**environment(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    given = {**own, "AS_ON_WINDOWS": "lsp_server.cli"}
-    words = [sys.executable, "-m", MODULE, "serve", "--tcp", "0", "--model", "embedded"]
-    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=given)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            url = (await process.stdout.readline()).decode().split()[-1]
-        client = await RawClient.join(url, {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "idleSeconds": 1})
-        client.open("file:///c%3A/Users/me/a.py", "def add(a, b):\r\n    return \r\n")
-        client.complete(1, "file:///c%3A/Users/me/a.py", 1, 11, invoked=True)
-        assert "result" in await client.reply(1)
-        await client.vanish()
-    finally:
-        process.kill()  # as Windows ends a process
-        await process.wait()
+    words = [sys.executable, "-m", MODULE, "serve", "--model", "embedded"]
+    client = await RawClient.start(tmp_path, PATIENT, command=words, AS_ON_WINDOWS="lsp_server.cli")
+    client.open("file:///c%3A/Users/me/a.py", "def add(a, b):\r\n    return \r\n")
+    client.complete(1, "file:///c%3A/Users/me/a.py", 1, 11, invoked=True)
+    assert "result" in await client.reply(1)
+    client.process.kill()  # as Windows ends a process
+    await client.process.wait()
 
 
 @pytest.mark.parametrize("may_link", [True, False])

@@ -1,17 +1,16 @@
-"""`infill-ls serve`: runs the language server over stdio or TCP, or the endpoint for plugins over HTTP."""
+"""`infill-ls serve`: runs the language server over stdio, or the endpoint for plugins over HTTP."""
 
 import argparse
 import asyncio
 import errno
+import ipaddress
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 from inference.models.family import ModelError
 from inference.remote import server_token
@@ -25,8 +24,7 @@ from lsp_server.commands.arguments import (
     settings_without_folder,
 )
 from lsp_server.lsp import transports
-from lsp_server.lsp.protocol import TOKEN, InfillProtocol
-from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
+from lsp_server.lsp.transports import StartConversation
 from lsp_server.server import InfillServer
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient
@@ -48,15 +46,51 @@ _LEVELS = ("debug", "info", "warning", "error")
 """Warnings only by default: editors show stderr output as an error."""
 
 
+@dataclass(frozen=True)
+class ListenAddress:
+    """A host, by name or number, and a port; 0 means any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def resolved(self) -> "ListenAddress":
+        """The same with the host as a number. Raises OSError for an unknown host."""
+        addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ipv4_first = sorted(addresses, key=lambda entry: entry[0] is not socket.AF_INET)
+        return ListenAddress(str(ipv4_first[0][4][0]), self.port)
+
+    def listen(self) -> socket.socket:
+        """A socket that listens here; the address must be resolved. Raises OSError."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; the address must be resolved."""
+        return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
+
+
+def parse_listen_address(text: str) -> ListenAddress:
+    """An address from the command line; loopback without a host. Raises ArgumentTypeError."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
+        raise argparse.ArgumentTypeError(f"'{text}' is not [HOST:]PORT with a port from 0 to 65535, 0 for any free one")
+    return ListenAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
-    plugins = "no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins"
-    for flag, what in (
-        ("--tcp", "listen for clients over TCP; port 0 picks a free port"),
-        ("--http", plugins),
-    ):
-        how.add_argument(flag, type=transports.parse_listen_address, metavar="[HOST:]PORT", help=what)
+    how.add_argument(
+        "--http",
+        type=parse_listen_address,
+        metavar="[HOST:]PORT",
+        help="no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins; port 0 picks "
+        "a free port",
+    )
     parser.add_argument(
         "--allow-remote",
         action="store_true",
@@ -64,14 +98,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--any-user", action="store_true", help="let others in without the token: other users, or other machines"
-    )
-    parser.add_argument(
-        "--allow-folder",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FOLDER",
-        help="read files in it also for clients that are not certainly you; for you, those of any workspace are read",
     )
     parser.add_argument(
         "--allow-origin",
@@ -91,18 +117,12 @@ def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
     flags = flag_settings(args)
-    host_port: ListenAddress | None = args.tcp or args.http
-
-    folders = [Path(os.path.realpath(folder)) for folder in args.allow_folder]
-
-    def start(write: Write, is_user: bool) -> InfillProtocol:
-        return InfillServer(flags, write, None if is_user else folders).protocol
-
+    host_port: ListenAddress | None = args.http
     if host_port is None:
         if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
             print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
-        return asyncio.run(_serve_stdio(start))
-    missing = [name for name in ("starlette", "uvicorn") if args.http and find_spec(name) is None]
+        return asyncio.run(_serve_stdio(lambda write: InfillServer(flags, write).protocol))
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         return _fail(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
     try:
@@ -115,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"cannot listen at {host_port}: {os.strerror(error.errno or 0)}; choose another port or host")
-    asyncio.run(_serve_http(args, sockets, secret) if args.http else _listen(args, sockets, start, secret))
+    asyncio.run(_serve_http(args, sockets, secret))
     return 0
 
 
@@ -150,22 +170,18 @@ def _bind(address: ListenAddress) -> list[socket.socket]:
     return [first]
 
 
-def _announce(args: argparse.Namespace, scheme: str, host_port: ListenAddress, secret: str) -> None:
+def _announce(args: argparse.Namespace, host_port: ListenAddress, secret: str) -> None:
     """Says where the server listens, and what a client must send that is not certainly the user's."""
     if not host_port.is_loopback:
         say(_NOT_ENCRYPTED.format(host_port), "infill-ls serve")
     if args.any_user:
         say(_ANY_USER.format(host_port), "infill-ls serve")
-    print(f"infill-ls listens at {scheme}://{host_port}", flush=True)
+    print(f"infill-ls listens at http://{host_port}", flush=True)
     if args.allow_remote:
         variable = OWN_ENDPOINT.token_variable
         token = f"${variable}" if server_token.token_source(role=OWN_ENDPOINT) == variable else secret
         print("A client of another user, machine or container sends this token:")
-        if scheme != "http":
-            print(f'"initializationOptions": {{"{TOKEN}": "{token}"}}')
-        if scheme != "tcp":
-            print(f"Authorization: Bearer {token}")
-        sys.stdout.flush()
+        print(f"Authorization: Bearer {token}", flush=True)
 
 
 async def _serve_stdio(start: StartConversation) -> int:
@@ -175,15 +191,6 @@ async def _serve_stdio(start: StartConversation) -> int:
     _exit_within(EXIT_LIMIT_S, status)
     await client.leave()
     return status
-
-
-async def _listen(
-    args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
-) -> None:
-    listener = await transports.listen_tcp(sockets, start, AccessControl(secret, any_user=args.any_user))
-    _announce(args, "tcp", ListenAddress(*sockets[0].getsockname()[:2]), secret)
-    await _wait_for_sigterm()
-    await listener.close()
 
 
 async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], secret: str) -> None:
@@ -196,21 +203,13 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.access_middleware(access=access, hosts=hosts, origins=args.allow_origin)
-    _announce(args, "http", host_port, secret)
+    _announce(args, host_port, secret)
     await app.serve(app.CompletionEndpoints(client, settings).app(middleware), sockets, access)
 
 
 def _fail(why: str) -> int:
     say(why, "infill-ls serve")
     return EXIT_USAGE
-
-
-async def _wait_for_sigterm() -> None:
-    """Waits for SIGTERM; Ctrl-C raises KeyboardInterrupt by itself."""
-    end = asyncio.Event()
-    with suppress(NotImplementedError):  # Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
-    await end.wait()
 
 
 def _exit_within(seconds: float, status: int) -> None:

@@ -11,7 +11,7 @@ from lsprotocol import types
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.handlers.inline_completion import initial_completion_options
 from lsp_server.lsp.capabilities import parse_client_capabilities, server_capabilities
-from lsp_server.lsp.protocol import TOKEN, InfillProtocol, ReplyError
+from lsp_server.lsp.protocol import InfillProtocol, ReplyError
 from lsp_server.session import Session
 
 SETTINGS_SECTIONS = ("infill-ls", "infill")
@@ -61,10 +61,7 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     capabilities = parse_client_capabilities(params.get("capabilities"), params.get("clientInfo"))
-    options = params.get("initializationOptions")
-    if isinstance(options, Mapping):  # the user's own editor may send the token, too, which nobody asked it for
-        options = {name: value for name, value in options.items() if name != TOKEN}
-    session.start(capabilities, options, _folders(params))
+    session.start(capabilities, params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
         capabilities=server_capabilities(
             session.client_capabilities, list(COMMANDS), initial_completion_options(session)

@@ -22,7 +22,6 @@ from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseErro
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from inference.remote.access import ACCESS_HINT
 from lsp_server.worker.failure import traceback_of
 
 
@@ -89,8 +88,6 @@ def _places(error: Exception) -> str:
 log = logging.getLogger(__name__)
 Id = int | str
 Handler = Callable[[Any], Any]
-TOKEN = "token"  # noqa: S105 - a name
-"""What a client's start options call the token by which it may use a server that listens."""
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
 _VERSIONED = (
@@ -336,29 +333,6 @@ def salvage_id(body: bytes) -> Id | None:
         request_id = json.loads(raw) if is_request and len(raw) <= _MAX_ID_BYTES else None
         return request_id if is_id(request_id) else None
     return None
-
-
-def token_in_initialize(body: bytes) -> str:
-    """The token that an `initialize` brings in its `initializationOptions`; empty if there is none."""
-    try:
-        message = json.loads(body)
-        token = message["params"]["initializationOptions"][TOKEN] if message["method"] == INITIALIZE else ""
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return ""
-    return token if isinstance(token, str) else ""
-
-
-def refusal_without_token(body: bytes) -> bytes:
-    """The reply to a first message that brings no token."""
-    why = (
-        f'this server wants its token from you: send it in initializationOptions, as {{"{TOKEN}": "…"}}; {ACCESS_HINT}'
-    )
-    error = {"code": int(LSPErrorCodes.RequestFailed), "message": why}
-    with suppress(ValueError, RecursionError):
-        message = json.loads(body)
-        key = message.get("id") if isinstance(message, dict) else None
-        return json.dumps({"jsonrpc": "2.0", "id": key if is_id(key) else None, "error": error}).encode()
-    return json.dumps({"jsonrpc": "2.0", "id": salvage_id(body), "error": error}).encode()
 
 
 def is_id(value: Any) -> TypeGuard[Id]:

@@ -35,17 +35,11 @@ _UNANSWERED = "its file system does not answer, so the target of its path is unk
 
 
 class Session:
-    """One client: its documents, settings and connections. `flags` are the command line's settings; they win.
+    """One client: its documents, settings and connections. `flags` are the command line's settings; they win."""
 
-    `guest_folders`: where the server may read files for a client that is not certainly the user; None for the user.
-    """
-
-    def __init__(
-        self, server: LanguageServer, flags: Mapping[str, Any], guest_folders: Sequence[Path] | None = None
-    ) -> None:
+    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
         self.client_capabilities = ClientCapabilities()
-        self._configured = partial(Configuration, flags, os.environ, guest_folders=guest_folders)
-        self.is_guest = guest_folders is not None
+        self._configured = partial(Configuration, flags, os.environ)
         self.configuration = self._configured()
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
@@ -285,7 +279,7 @@ def _refresh_names(
     paths: tuple[Path, ...], other_paths: tuple[Path, ...], configuration: Configuration
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
-    names = [paths_via_links(path) for path in paths if configuration.may_look_at(path)]
+    names = [paths_via_links(path) for path in paths]
     has_changed = configuration.refresh([*other_paths, *(name for several in names for name in several)])
     names = [configuration.with_hard_links(several) for several in names]
     return has_changed, tuple(name.as_posix() for _, *other_paths in names for name in other_paths)

@@ -77,7 +77,8 @@ class WorkspaceFolder:
     real: PurePath
 
     @classmethod
-    def from_uri(cls, uri: str, root: PurePath) -> "WorkspaceFolder":
+    def from_uri(cls, uri: str) -> "WorkspaceFolder":
+        root = comparable_path(uri)
         return cls(uri, root, paths_via_links(root)[-1] if isinstance(root, Path) else root)
 
 
@@ -87,7 +88,6 @@ class Configuration:
 
     `options` are the editor's start options, `folders` the URIs of its workspace folders. Outside of any editor,
     `names` are the `paths_via_links` of a file or folder; the workspace is the one an editor would likely open for it.
-    A client that is not certainly the user has `guest_folders`: nothing outside of them is looked at for it.
     """
 
     def __init__(
@@ -97,16 +97,13 @@ class Configuration:
         options: object = None,
         folders: Sequence[str] = (),
         names: Sequence[Path] = (),
-        guest_folders: Sequence[Path] | None = None,
     ) -> None:
-        self._guest_folders = guest_folders
         self._environment = environment_layers(environment)
         self._flags = Layer(COMMAND_LINE, dict(flags))
-        author = Origin.USER if guest_folders is None else Origin.GUEST
-        self._options = Layer("initializationOptions", options, author)
+        self._options = Layer("initializationOptions", options, Origin.USER)
         self._sent: dict[str | None, Layer] = {}
         uris = [settings_root_of(names[0]).as_uri()] if names else dict.fromkeys(folders)
-        self.folders = list(map(self._folder, uris))
+        self.folders = list(map(WorkspaceFolder.from_uri, uris))
         """The workspace folders, in the editor's order."""
         self._tops: dict[Path, Path] = {}
         """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
@@ -165,7 +162,7 @@ class Configuration:
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         old_uris = {folder.uri for folder in self.folders}
         self.folders = [folder for folder in self.folders if folder.uri not in removed]
-        self.folders += [self._folder(uri) for uri in dict.fromkeys(added) if uri not in old_uris]
+        self.folders += [WorkspaceFolder.from_uri(uri) for uri in dict.fromkeys(added) if uri not in old_uris]
         for uri in removed:
             self._sent.pop(uri, None)
         with self._lock:
@@ -184,7 +181,7 @@ class Configuration:
         """Reads the settings files that have changed: those of the workspace folders, and those above these files.
         Returns whether there was one. With `names` it is for a thread, because their file system may be slow.
         """
-        names = tuple(filter(self.may_look_at, names))
+        names = tuple(names)
         roots = {root for folder in self.folders for root in (folder.root, folder.real) if isinstance(root, Path)}
         outside = {name.parent for name in names if self._folders_above(name)[0] is None}
         tops = {folder: settings_root_of(folder) for folder in roots | outside}
@@ -204,7 +201,7 @@ class Configuration:
         return bool(new)
 
     def for_uri(self, uri: str) -> Settings:
-        return self.at_path(self._path_of(uri))
+        return self.at_path(comparable_path(uri))
 
     def at_path(self, path: PurePath) -> Settings:
         """The settings at a path, from the files that `refresh` has read."""
@@ -237,8 +234,6 @@ class Configuration:
     def unreadable_reason(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
         names = paths_via_links(path)
-        if not all(map(self.may_look_at, (path, names[-1]))):
-            return "it is outside of the folders in which the server may read"
         self.refresh(names)
         names = self.with_hard_links(names)
         return self.disabled_reason([name.as_posix() for name in names], language, self.at_path(path))
@@ -267,25 +262,10 @@ class Configuration:
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
-        path = self._path_of(uri)
+        path = comparable_path(uri)
         folder = self._folders_above(path)[0]
         is_below = folder and path.is_relative_to(folder.root)
         return path.relative_to(folder.root).as_posix() if folder and is_below else path.name
-
-    def may_look_at(self, path: Path) -> bool:
-        """Whether the client may have us look at a path, by its name alone."""
-        folders, name = self._guest_folders, os.path.normpath(path)
-        return folders is None or any(Path(name).is_relative_to(folder) for folder in folders)
-
-    def _path_of(self, uri: str) -> PurePath:
-        """The path of a document or folder: one where nothing may be looked at is a name and no more."""
-        path = comparable_path(uri)
-        return PurePath(path) if isinstance(path, Path) and not self.may_look_at(path) else path
-
-    def _folder(self, uri: str) -> WorkspaceFolder:
-        folder = WorkspaceFolder.from_uri(uri, self._path_of(uri))
-        may_look = not isinstance(folder.real, Path) or self.may_look_at(folder.real)
-        return folder if may_look else WorkspaceFolder.from_uri(uri, PurePath(folder.root))
 
     @property
     def roots(self) -> tuple[Path, ...]:

@@ -48,14 +48,12 @@ class Origin(Enum):
     """The author of a layer's settings.
 
     USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
-    a workspace) cannot set anything in `STARTUP`. Nor can a GUEST (start options of a client that is not certainly the
-    user). WORKSPACE (a file that came with the code) can set `USER_ONLY` only if the user trusts it. Only a USER
-    switches on or raises anything in `ONLY_LESS`.
+    a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
+    if the user trusts it. Only a USER switches on or raises anything in `ONLY_LESS`.
     """
 
     USER = auto()
     EDITOR = auto()
-    GUEST = auto()
     WORKSPACE = auto()
 
 
@@ -100,11 +98,6 @@ def _barred_reason(
     if origin is Origin.USER:
         return None
     is_raised = (name == _TRUST or SETTING_KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
-    if origin is Origin.GUEST and (is_raised or _is_startup(name)):
-        return (
-            f"{name} is ignored, because a client of another user, machine or container may not choose it: set it "
-            "where the server runs, in its environment or on its command line"
-        )
     if is_raised:
         return f"{name} cannot be switched on or raised {_WHERE}"
     if not _is_startup(name):

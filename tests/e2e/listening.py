@@ -1,4 +1,4 @@
-"""A running `infill-ls serve` that listens: to editors over TCP, to plugins over HTTP."""
+"""A running `infill-ls serve` that listens to plugins over HTTP."""
 
 import asyncio
 from asyncio.subprocess import PIPE, Process

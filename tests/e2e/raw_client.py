@@ -1,6 +1,6 @@
 """A raw byte client, for messages that a proper one would never send, and to count the replies to each request.
 
-It talks to its own process over stdio, or to a listening one over TCP.
+It talks to its own process over stdio.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 class Framed:
-    """Frames over a stream: stdio, or TCP. `receive` gives None when there will be no more message."""
+    """Frames over stdio. `receive` gives None when there will be no more message."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -84,11 +84,6 @@ def between(first: Place, last: Place | None = None) -> dict[str, dict[str, int]
     """A range; an empty one without a `last` place."""
     start, end = ({"line": line, "character": character} for line, character in (first, last or first))
     return {"start": start, "end": end}
-
-
-async def channel_to(url: str) -> Framed:
-    host, _, port = url.removeprefix("tcp://").rpartition(":")
-    return Framed(*await asyncio.open_connection(host, int(port), limit=2**26))
 
 
 class RawClient:
@@ -140,12 +135,6 @@ class RawClient:
         client.process, client.runtime = process, runtime
         if initialize:
             await client.initialize(options, capabilities, folders)
-        return client
-
-    @classmethod
-    async def join(cls, url: str, options: object = None, **more: Any) -> "RawClient":
-        client = cls(await channel_to(url, **more))
-        await client.initialize(options, {})
         return client
 
     async def initialize(

@@ -1,4 +1,4 @@
-"""Wild JSON-RPC over stdio and TCP: one reply to each request, and the real server keeps working."""
+"""Wild JSON-RPC over stdio: one reply to each request, and the real server keeps working."""
 
 import asyncio
 import json
@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lsp_server.worker.paths import WorkerPaths
-from tests.e2e.listening import Listening
 from tests.e2e.raw_client import RawClient
 from tests.lsp_server.lsp.wild_messages import URI, VALID, assert_fit_for_a_client, body, owed
 from tests.workers import PATIENCE_S
@@ -47,17 +46,12 @@ class Wild:
         return Counter({key: n for key, n in self.client.counts.items() if not str(key).startswith("infill/status at")})
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["stdio", "tcp"])
-async def wild(request: pytest.FixtureRequest, runtime_folder: Path, resident: WorkerPaths) -> AsyncIterator[Wild]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def wild(runtime_folder: Path, resident: WorkerPaths) -> AsyncIterator[Wild]:
     """With a worker that has its model: nothing waits for that."""
-    if request.param == "stdio":
-        client = await RawClient.start(runtime_folder, OPTIONS, capabilities={})
-        yield Wild(client)
-        assert await client.quit() == 0
-    else:
-        server = await Listening.start(runtime_folder, "--tcp", "0")
-        yield Wild(await RawClient.join(server.url, OPTIONS))
-        await server.stop()
+    client = await RawClient.start(runtime_folder, OPTIONS, capabilities={})
+    yield Wild(client)
+    assert await client.quit() == 0
 
 
 @settings(

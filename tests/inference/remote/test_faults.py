@@ -1,7 +1,6 @@
 """A server that misbehaves during typing: through a real language server, its worker and a real HTTP server."""
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +15,7 @@ from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import CURSOR, User
 from tests.inference.loaded import TWIN
-from tests.workers import PATIENCE_S, environment, short_folder
+from tests.workers import PATIENCE_S, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -46,17 +45,12 @@ async def server(twin: Engine) -> AsyncIterator[CanvasServer]:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def port(server: CanvasServer) -> AsyncIterator[int]:
+async def client(server: CanvasServer) -> AsyncIterator[RawClient]:
     with short_folder() as folder:
         words = ["--model", server.url, "--server-tokenizer", str(TWIN)]
-        command = [sys.executable, "-P", "-m", "lsp_server.cli", "serve", "--tcp", "127.0.0.1:0", *words]
-        variables = environment(Path(folder))
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=variables)
-        try:
-            yield int((await process.stdout.readline()).decode().strip().rpartition(":")[2])
-        finally:
-            process.terminate()
-            await process.wait()
+        client = await RawClient.start(Path(folder), None, *words)
+        yield client
+        await client.vanish()
 
 
 class Typing:
@@ -97,10 +91,10 @@ class Typing:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_outage_is_reported_once_and_recovers(server: CanvasServer, port: int, fault: str) -> None:
+async def test_outage_is_reported_once_and_recovers(server: CanvasServer, client: RawClient, fault: str) -> None:
     """`test_http.py` has for how long a server that is too busy is left alone."""
     instead, words = FAULTS[fault]
-    editor = Typing(await RawClient.join(f"tcp://127.0.0.1:{port}"))
+    editor = Typing(client)
     await editor.gets_text()
     if instead:
         server.instead = instead
@@ -124,4 +118,3 @@ async def test_outage_is_reported_once_and_recovers(server: CanvasServer, port: 
     assert count <= 2 * KEYS + 4, f"{count} requests in {lasted_s:.1f} s: two lengths for each key, and no more"
     if fault in PAUSES:
         assert count <= 2 + 4 * lasted_s, f"{count} requests in {lasted_s:.1f} s"
-    await editor.client.vanish()

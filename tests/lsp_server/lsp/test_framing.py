@@ -1,4 +1,4 @@
-"""Frames are read whole, however the stream is cut; anything else ends the stream. Where `--tcp` listens."""
+"""Frames are read whole, however the stream is cut; anything else ends the stream. Where `--http` listens."""
 
 import argparse
 import asyncio
@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, ListenAddress, framed, frames, parse_listen_address
+from lsp_server.commands.serve import ListenAddress, parse_listen_address
+from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, framed, frames
 
 
 async def bodies_of(*pieces: bytes) -> list[bytes]:

@@ -7,7 +7,14 @@ from io import BytesIO, RawIOBase
 
 import pytest
 
-from lsp_server.lsp.transports import ConnectedClient, framed, frames, read_in_thread, writing_in_thread
+from lsp_server.lsp.transports import (
+    MAX_UNREAD_BYTES,
+    ConnectedClient,
+    framed,
+    frames,
+    read_in_thread,
+    writing_in_thread,
+)
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import PATIENCE_S
 
@@ -62,3 +69,17 @@ async def test_a_stream_that_breaks_ends_the_server() -> None:
             raise MemoryError
 
     await listen(Broken(), BytesIO())
+
+
+async def test_a_client_with_too_much_unread_is_cut_off(log: pytest.LogCaptureFixture) -> None:
+    async def never_sent(_: bytes) -> None:
+        await asyncio.Event().wait()
+
+    client = ConnectedClient(Kept, never_sent)
+    await asyncio.sleep(0)
+    for _ in range(300):
+        client.write(bytes(MAX_UNREAD_BYTES // 100))
+    async with asyncio.timeout(PATIENCE_S):
+        await client.relay_messages(frames(read_in_thread(Silent())))
+    await client.leave()
+    assert [record.getMessage() for record in log.records] == ["a client does not read its messages and is cut off"]
