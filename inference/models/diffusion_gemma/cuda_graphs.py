@@ -121,7 +121,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled shape, which takes long; returns whether there may be more. A failure ends capturing."""
-        known = (*self._captured.values(), *self._readings.values())
+        known: tuple[_CapturedShape | _CapturedReading, ...] = (*self._captured.values(), *self._readings.values())
         scheduled = next((captured for captured in known if captured.replay is None), None)
         if scheduled is None:
             return False
