@@ -1,11 +1,9 @@
--- The part of `infill-ls bench editor` that runs in Neovim: presses a key in one function after the other, and records
--- when each stage of the answer comes. $BENCH_PLAN says what to do, in JSON. Writes a JSON file with the times (in seconds
--- since 1970) and quits.
+-- The part of `infill-ls bench editor` that runs in Neovim: rests at one place after the other, types there, and
+-- records when each stage of the answer comes. $BENCH_PLAN says what to do, in JSON. Writes a JSON file with the times (in
+-- seconds since 1970), by the setting `readAhead`, and quits.
 
 local plan = vim.json.decode(vim.env.BENCH_PLAN)
-local PAUSE_MS, PATIENCE_MS = 700, 30000
--- Either begins a word of each function, and the model does not expect one of the two.
-local KEYS = 'tf'
+local REST_MS, PATIENCE_MS = 1000, 30000
 local FUNCTION = [[
 def name_N(first, second):
     """Add what is N."""
@@ -16,7 +14,9 @@ def name_N(first, second):
 
 
 ]]
-local HEIGHT, LINE, COLUMN = 8, 6, #'    return '
+local HEIGHT, LINE = 8, 6
+-- Of so many functions one lacks what it returns: a model copies what it sees in the others, and sees less than two places.
+local APART = 16
 local seconds, microseconds = vim.uv.gettimeofday()
 local offset = seconds + microseconds / 1e6 - vim.uv.hrtime() / 1e9 -- from the monotonic clock to the time of day
 
@@ -26,20 +26,12 @@ end
 
 local METHOD = 'textDocument/inlineCompletion'
 local press = nil ---@type table?
-local presses = {}
+local presses = { on = {}, off = {} }
 
----@return string? the first line of the ghost text, if any is shown
+---@return boolean whether ghost text is shown
 local function ghost()
   local space = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
-  local mark = space and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { limit = 1, details = true })[1]
-  local chunk = mark and mark[4].virt_text and mark[4].virt_text[1]
-  return mark and (chunk and chunk[1] or '')
-end
-
----A key that differs from the next character shown: one that agreed would be answered without the model.
-local function unexpected()
-  local first = (ghost() or ''):sub(1, 1)
-  return KEYS:sub(1, 1) ~= first and KEYS:sub(1, 1) or KEYS:sub(2, 2)
+  return space ~= nil and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { limit = 1 })[1] ~= nil
 end
 
 -- A user sees the ghost text once a redraw has drawn it.
@@ -92,61 +84,53 @@ local function wait(found, limit_ms, next)
   look()
 end
 
--- Leave all other functions whole, as a user would: a model copies what it sees at the end of the others.
-local function keystroke(number)
-  if number > plan.keystrokes then
+local function visit(client, number)
+  if number > 2 * plan.keystrokes then
     return finish()
   end
-  local line = (number - 1) * HEIGHT + LINE
-  local whole = vim.fn.getline(line)
-  vim.fn.setline(line, whole:sub(1, COLUMN))
-  vim.api.nvim_win_set_cursor(0, { line, COLUMN })
-  vim.cmd.startinsert({ bang = true })
-  after(PAUSE_MS, function()
-    wait(ghost, PATIENCE_MS / 20, function() -- the automatic suggestion of insert mode, if there is one
-      local key = unexpected()
-      press = { key = now() }
-      vim.api.nvim_input(key)
-      wait(function() -- there may be no suggestion
-        return press.painted or press.answered and now() - press.answered > 1
-      end, PATIENCE_MS, function()
-        presses[#presses + 1] = press
-        press = nil
-        vim.cmd.stopinsert()
-        vim.fn.setline(line, whole)
-        after(20, function()
-          keystroke(number + 1)
-        end)
+  local read_ahead = number % 2 == 1 and 'on' or 'off'
+  client:notify('workspace/didChangeConfiguration', { settings = { infill = { readAhead = read_ahead } } })
+  vim.api.nvim_input(('%dG$'):format(((number + 1) * APART - 1) * HEIGHT + LINE))
+  after(REST_MS, function()
+    press = { key = now() }
+    vim.api.nvim_input('At')
+    wait(function() -- there may be no suggestion
+      return press.painted or press.answered and now() - press.answered > 1
+    end, PATIENCE_MS, function()
+      if number > 0 then -- the first warms up
+        table.insert(presses[read_ahead], press)
+      end
+      press = nil
+      vim.api.nvim_input('otal<Esc>')
+      after(REST_MS, function()
+        visit(client, number + 1)
       end)
     end)
   end)
 end
 
-vim.lsp.config('infill', { cmd = plan.cmd, filetypes = { 'python' } })
-vim.lsp.enable('infill')
-vim.lsp.inline_completion.enable()
+vim.opt.runtimepath:prepend(plan.plugin)
+require('infill').setup({ cmd = plan.cmd, filetypes = { 'python' }, settings = { model = plan.model }, drafts = false, next_edits = false })
 local lines = {}
-for number = 0, plan.keystrokes - 1 do
-  vim.list_extend(lines, vim.split((FUNCTION:gsub('N', number)), '\n'))
+for number = 1, (2 * plan.keystrokes + 1) * APART do
+  local text = FUNCTION:gsub('N', number)
+  vim.list_extend(lines, vim.split(number % APART == 0 and text:gsub('return total', 'return ') or text, '\n'))
   table.remove(lines)
 end
 vim.fn.writefile(lines, plan.file)
 vim.cmd.edit(plan.file)
 vim.bo.filetype = 'python'
 
-local function state()
-  local client = vim.lsp.get_clients({ name = 'infill', bufnr = 0 })[1]
-  if not client or not client.initialized then
-    return nil
-  end
-  local answer = client:request_sync('infill/status', {}, 1000, 0)
+local function state(client)
+  local answer = client and client.initialized and client:request_sync('infill/status', {}, 1000, 0)
   return answer and answer.result and answer.result.state
 end
 
 local function await_model(tries)
-  local now_ = state()
+  local client = vim.lsp.get_clients({ name = 'infill', bufnr = 0 })[1]
+  local now_ = state(client)
   if now_ == 'ready' or now_ == 'busy' then
-    keystroke(1)
+    visit(client, 0)
   elseif tries == 0 then
     finish('the model was not ready in time: ' .. tostring(now_))
   else

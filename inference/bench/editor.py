@@ -1,13 +1,13 @@
-"""From a key press to visible ghost text in real editors, and where the time goes.
+"""From the first key at a new place to visible ghost text in real editors, and where the time goes.
 
     editor   key press to request: the editor's own delay before it asks (Neovim waits 200 ms)
     server   request to answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
     engine   the worker's request: encoding, denoising, ranking
     paint    answer to the redraw that shows the ghost text
 
-Neovim draws to us, driven by `editor.lua`, with its own worker; VS Code needs a checkout. Each key
-differs from the next character of the suggestion shown: one that agreed would need no model. The last line of output is
-one JSON object. Times are in milliseconds.
+Neovim draws to us, driven by `editor.lua`, with its own worker. The cursor rests at each place for a second, while the
+worker reads ahead or, at every second place, does not. The last line of output is one JSON object, whose `ratio` is the
+time with reading ahead as a share of that without. Times are in milliseconds.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from inference.models.catalogue import is_name_or_hub_id
 from inference.terminal import say
 
 ROOT = Path(__file__).resolve().parents[2]
-VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
+PLUGIN = ROOT / "editors" / "nvim"
 INSTALLED = ROOT / ".editors" / "bin"
 """`make test-editors` installs editors here."""
 LUA = Path(__file__).with_suffix(".lua")
@@ -45,8 +45,8 @@ _KEY_S = 4
 """How long Neovim may take to get to the first key, and for each key."""
 
 
-Presses = Sequence[Mapping[str, float]]
-"""For each key press, the times of its stages, in seconds since 1970."""
+Presses = Mapping[str, Sequence[Mapping[str, float]]]
+"""By the setting `readAhead`, on and off: for each key press, the times of its stages, in seconds since 1970."""
 Ends = Sequence[tuple[float, float]]
 """When each request of the worker ended, in seconds since 1970, and its duration in ms."""
 
@@ -58,6 +58,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     editors: dict[str, Callable[[int, str], tuple[Presses, Ends]]]
     editors = {"neovim": partial(neovim, args.nvim), "vscode": vscode}
     results: dict[str, Any] = {}
+    if not PLUGIN.is_dir():
+        raise BenchError("the editors' plugins are not part of the package; run this in a checkout of the repository")
     for name, press_keys in editors.items():
         if args.editor in (None, name):
             about = {"benchmark": "editor", "editor": name, "model": model, "keystrokes": args.keystrokes}
@@ -67,7 +69,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
                 say(f"{name} is not measured: {reason}")
                 results[name] = {"not_measured": str(reason)}
     result = {"benchmark": "editor", "editors": results}
-    if not any("ms" in result for result in results.values()):
+    if not any("ratio" in result for result in results.values()):
         print(json.dumps(result))
         raise SystemExit(1)
     return result
@@ -75,14 +77,15 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def latency_breakdown(presses: Presses, ended: Ends) -> dict[str, Any]:
     """Where the time went, of the presses that brought ghost text. Raises BenchError if none did."""
-    rows = [_split(press, ended) for press in presses if press.keys() >= _STAGES]
-    if not rows:
-        raise BenchError("no key press brought ghost text; see what `infill-ls doctor` says")
-    return {
-        "with_ghost_text": len(rows),
-        "load_average": round(psutil.getloadavg()[0], 1),
-        "ms": {part: percentiles([row[part] for row in rows]) for part in rows[0]},
-    }
+    found: dict[str, Any] = {}
+    for read_ahead, some in presses.items():
+        rows = [_split(press, ended) for press in some if press.keys() >= _STAGES]
+        if not rows:
+            raise BenchError("no key press brought ghost text; see what `infill-ls doctor` says")
+        ms = {part: percentiles([row[part] for row in rows]) for part in rows[0]}
+        found[read_ahead] = {"with_ghost_text": len(rows), "ms": ms}
+    ratio = found["on"]["ms"]["total"]["p50"] / found["off"]["ms"]["total"]["p50"]
+    return {"load_average": round(psutil.getloadavg()[0], 1), "read_ahead": found, "ratio": round(ratio, 2)}
 
 
 def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, Ends]:
@@ -97,13 +100,15 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
             "cmd": [*SERVER, "serve", "--model", model],
             "file": str(Path(folder, "bench.py")),
             "result": str(result),
-            "keystrokes": keystrokes + 1,
+            "keystrokes": keystrokes,
+            "model": model,
+            "plugin": str(PLUGIN),
         }
         inherited = {k: v for k, v in server_environment(runtime).items() if not k.startswith(("XDG_", "NVIM"))}
         environment = inherited | {"HOME": folder, "TERM": "xterm-256color", "BENCH_PLAN": json.dumps(plan)}
         command = [path, "--embed", "--clean", "-n", "-c", f"luafile {LUA}"]
         try:
-            _run_with_screen(command, environment, _START_S + (keystrokes + 1) * _KEY_S)
+            _run_with_screen(command, environment, _START_S + 2 * keystrokes * _KEY_S)
         except OSError as error:
             raise BenchError(f"{path} does not run: {error}") from error
         finally:
@@ -114,13 +119,11 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
         output = json.loads(result.read_text())
         if output.get("problem"):
             raise BenchError(output["problem"])
-        return output["presses"][1:], engine_end_times(runtime)  # the first warms up
+        return output["presses"], engine_end_times(runtime)
 
 
 def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
     """Presses keys in VS Code with the script of its tests. Raises BenchError."""
-    if not VSCODE.is_file():
-        raise BenchError("its driver is not part of the package; run this in a checkout of the repository")
     command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes), "--model", model]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -164,6 +167,6 @@ def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
-    parser.add_argument("--keystrokes", type=positive, default=20, metavar="N", help="in each (default: %(default)s)")
+    parser.add_argument("--keystrokes", type=positive, default=20, metavar="N", help="with each (default: %(default)s)")
     parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")

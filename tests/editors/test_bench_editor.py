@@ -18,12 +18,14 @@ def test_it_says_where_the_time_of_a_key_press_goes(project: Path) -> None:
     status, found, errors = bench(project, "--keystrokes", "6", "--nvim", program("nvim") or "nvim")
     assert status == 0, errors
     neovim = found["editors"]["neovim"]
-    assert 0 < neovim["with_ghost_text"] <= 6
-    parts = neovim["ms"]
-    assert set(parts) == {"total", "editor", "server", "engine", "paint"}
-    assert parts["editor"]["p50"] >= 200  # what Neovim waits before it asks
-    assert parts["engine"]["p50"] > 0
-    assert all(part["p50"] <= parts["total"]["p50"] for part in parts.values())
+    assert neovim["ratio"] > 0
+    for read_ahead in ("on", "off"):
+        assert 0 < neovim["read_ahead"][read_ahead]["with_ghost_text"] <= 6
+        parts = neovim["read_ahead"][read_ahead]["ms"]
+        assert set(parts) == {"total", "editor", "server", "engine", "paint"}
+        assert parts["editor"]["p50"] >= 200  # what Neovim waits before it asks
+        assert parts["engine"]["p50"] > 0
+        assert all(part["p50"] <= parts["total"]["p50"] for part in parts.values())
 
 
 def test_it_says_why_it_cannot_run(project: Path) -> None:

@@ -1,17 +1,19 @@
 """Presses keys in real VS Code for `infill-ls bench editor`: python -m tests.editors.vscode.bench
 
-Real server, real worker, real model. Prints one JSON list: the times of each key press that brought ghost text, and the
-ends of the worker's requests, as `inference/bench/editor.py` takes them. Its time until the server is asked counts
-until the server's process has the request.
+Real server, real worker, real model. Prints one JSON list: by the setting `readAhead`, the times of each key press that
+brought ghost text; and the ends of the worker's requests, as `inference/bench/editor.py` takes them. Its time until the
+server is asked counts until the server's process has the request.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,9 @@ def name_{0}(first, second):
 
 '''
 _HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 12
+_REST_S = 1.0
+_APART = 16
+"""Of so many functions one lacks its end. A model copies those of the others, and sees fewer than lie between two."""
 
 
 @dataclass(frozen=True)
@@ -81,40 +86,50 @@ def measure(home: Path, keystrokes: int, model: str) -> tuple[Presses, Ends]:
     words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")
     server.write_text(f'#!/bin/sh\nexec {" ".join(map(str, words))} "$@"\n')
     server.chmod(0o755)
-    own = {
+    own: dict[str, Any] = {
+        "infill__executable": str(server),
         "infill__drafts": False,
+        "infill__nextEdit__enabled": False,
         "infill__model": model,
         "infill__deadlineMs__automatic": default("deadlineMs.automatic"),
     }
-    code_server.set(infill__executable=str(server), **own)  # the tests' deadlines are longer than a user's
+    code_server.set(**own)  # the tests' deadlines are longer than a user's
     code_server.install()
     try:
         with sync_playwright() as playwright:
             window = Window(browser_in(playwright, home, None), code_server.start(), home / "project")
-            presses = list(_presses(window, keystrokes))
+            presses = list(_presses(window, keystrokes, partial(code_server.set, **own)))
     finally:
         code_server.stop()
     messages = [Message(**json.loads(line)) for line in tap.read_text().splitlines()]
-    found = (_stages(key, painted, messages) for key, painted in presses)
-    return [stages for stages in found if stages], engine_end_times(code_server.runtime)
+    found: dict[str, list[dict[str, float]]] = {"on": [], "off": []}
+    for read_ahead, key, painted in presses:
+        if stages := _stages(key, painted, messages):
+            found[read_ahead].append(stages)
+    return found, engine_end_times(code_server.runtime)
 
 
-def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
-    """When the key went down and when ghost text was painted, for each press that brought some."""
-    window.open("bench.py", "".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
+def _presses(window: Window, keystrokes: int, settings: Callable[..., None]) -> Iterator[tuple[str, float, float]]:
+    """`readAhead`, when the key went down and when ghost text was painted, for each press that brought some."""
+    functions = [_FUNCTION.format(number + 1) for number in range((2 * keystrokes + 1) * _APART)]
+    for number in range(_APART - 1, len(functions), _APART):
+        functions[number] = functions[number].replace("return total", "return ")
+    window.open("bench.py", "".join(functions))
     window.status_is("sparkle")
     window.page.evaluate((HERE / "bench.js").read_text())
-    for number in range(keystrokes + 1):
-        window.go_to(number * _HEIGHT + _LINE, _COLUMN)
-        window.press("Shift+End")
+    for number in range(2 * keystrokes + 1):
+        read_ahead = "on" if number % 2 else "off"
+        settings(infill__readAhead=read_ahead)
+        time.sleep(_REST_S)  # until the server has been told
+        window.go_to(((number + 1) * _APART - 1) * _HEIGHT + _LINE, _COLUMN)
+        time.sleep(_REST_S)
         window.press("t")
         with suppress(TimeoutError):  # not every place gets a suggestion
             window.page.wait_for_function("window.timed.painted", timeout=PATIENCE_MS)
         timed = window.page.evaluate("window.timed")
         if number > 0 and timed["painted"]:  # the first warms up what is computed once
-            yield timed["key"], timed["painted"]
-        window.press("Escape")
-        window.press("Control+z")  # what a user leaves behind is not cut off
+            yield read_ahead, timed["key"], timed["painted"]
+        window.press(*"otal", "Escape")
 
 
 def _stages(key: float, painted: float, messages: Sequence[Message]) -> dict[str, float] | None:
