@@ -1,6 +1,6 @@
 -- The part of `infill-ls bench editor` that runs in Neovim: rests at one place after the other, types there, and
--- records when each stage of the answer comes. $BENCH_PLAN says what to do, in JSON. Writes a JSON file with the times (in
--- seconds since 1970), by the setting `readAhead`, and quits.
+-- records when each stage of the answer comes. $BENCH_PLAN says what to do, in JSON. Writes a JSON file with the times
+-- (in seconds since 1970), by the setting `readAhead`, and quits.
 
 local plan = vim.json.decode(vim.env.BENCH_PLAN)
 local REST_MS, PATIENCE_MS = 1000, 30000
@@ -15,7 +15,7 @@ def name_N(first, second):
 
 ]]
 local HEIGHT, LINE = 8, 6
--- Of so many functions one lacks what it returns: a model copies what it sees in the others, and sees less than two places.
+-- Of so many functions one lacks its end. A model copies those of the others, and sees fewer than lie between two.
 local APART = 16
 local seconds, microseconds = vim.uv.gettimeofday()
 local offset = seconds + microseconds / 1e6 - vim.uv.hrtime() / 1e9 -- from the monotonic clock to the time of day
@@ -110,7 +110,13 @@ local function visit(client, number)
 end
 
 vim.opt.runtimepath:prepend(plan.plugin)
-require('infill').setup({ cmd = plan.cmd, filetypes = { 'python' }, settings = { model = plan.model }, drafts = false, next_edits = false })
+require('infill').setup({
+  cmd = plan.cmd,
+  filetypes = { 'python' },
+  settings = { model = plan.model },
+  drafts = false,
+  next_edits = false, -- the search for one takes the time in which the worker reads ahead
+})
 local lines = {}
 for number = 1, (2 * plan.keystrokes + 1) * APART do
   local text = FUNCTION:gsub('N', number)

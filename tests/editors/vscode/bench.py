@@ -89,7 +89,7 @@ def measure(home: Path, keystrokes: int, model: str) -> tuple[Presses, Ends]:
     own: dict[str, Any] = {
         "infill__executable": str(server),
         "infill__drafts": False,
-        "infill__nextEdit__enabled": False,
+        "infill__nextEdit__enabled": False,  # the search for one takes the time in which the worker reads ahead
         "infill__model": model,
         "infill__deadlineMs__automatic": default("deadlineMs.automatic"),
     }
