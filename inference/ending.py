@@ -25,6 +25,8 @@ _QUOTED_OR_BRACKET = re.compile(
     r"|(?<=[&<])'\w+(?!['\w])|'\w+(?=>)|(?:(?<!\w)|(?<=\b[bfruBFRU])|(?<=\b[bfruBFRU]{2}))'(?:\\.|[^'\\\n])*'?|[()\[\]{}]"
 )
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
+_TEMPLATE_PREFIX = re.compile(r"(?:(?<!\w)(?i:r?[ft]r?)|\$@?|@\$)\Z")
+"""Before a string whose braces hold code. In others, code begins with `${` or `#{`."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
 _LITERAL = re.compile(
     r"(?:\b\w{1,3})?(?:\"\"\"(?s:.*?)(?:\"\"\"|\Z)|'''(?s:.*?)(?:'''|\Z)|\"(?:\\.|[^\"\\\n])*(?:\"|$)|`(?:\\.|[^`\\])*(?:`|\Z))"
@@ -516,9 +518,12 @@ def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
 
 def _ends_in_string(text: str) -> bool:
     """Whether a text ends in a string, outside of what that embeds."""
-    *_, last = [match[0] for match in _QUOTED_OR_BRACKET.finditer(text) if match.end() == len(text)] or [""]
+    matches = _QUOTED_OR_BRACKET.finditer(text)
+    *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
+    last = text[start:]
     is_open = last[:1] in ("'", '"', "`") and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
-    return is_open and last.count("{") <= last.count("}")
+    code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text[:start]) else r"[#$]\{.*", last)
+    return is_open and (code is None or code[0].count("{") <= code[0].count("}"))
 
 
 def _angles_open(text: str) -> int:

@@ -124,7 +124,7 @@ class FimAdapter(ModelAdapter, Protocol):
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
-    def cached_tokens(self, ids: Sequence[int]) -> int:
+    def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
         """How many tokens of this prefix are cached, so that `open_prefix` need not read them."""
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:

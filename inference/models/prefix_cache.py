@@ -22,6 +22,9 @@ _SAME_DOCUMENT = 0.5
 _HIT_TOKENS = 32
 """What was prefilled ahead counts as used where it has so many tokens more than any other entry."""
 
+APPROXIMATE_TOKENS = 32
+"""An entry that is not exact must have so many tokens more than one that is."""
+
 
 class CacheEntry(Protocol):
     """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
@@ -107,7 +110,10 @@ class PrefixCache(Generic[_Entry]):
         empty = _Slot(self._empty, ahead)
         best = max(
             [empty, *self.slots],
-            key=lambda slot: (_common(slot.entry, ids, ahead), slot.entry.kept_from is None, slot.is_ahead == ahead),
+            key=lambda slot: (
+                max(_common(slot.entry, ids, True), _common(slot.entry, ids, ahead) - APPROXIMATE_TOKENS),
+                slot.is_ahead == ahead,
+            ),
         )
         common = _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead

@@ -43,7 +43,7 @@ _MORE_CANDIDATES = 8
 TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
 STOPPED = "another request came first; try again"
 UNSURE = "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
-MIN_PROBS = {"calm": 0.7, "balanced": 0.4, "eager": 0.3}
+MIN_PROBS = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
 """By the setting `suggestions`: an automatic suggestion ends before its first token that is less likely."""
 CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "

@@ -118,7 +118,7 @@ class FimRun(RequestRun[FimEvent]):
             windows = dict.fromkeys((self._choose_window(0), self._prompts.windows[0]))
             branches = (self._begin(0, window)[0] for window in windows)
             prompts = ([*branch.prompt.ids, *branch.ids] for branch in branches)
-            if unread := [ids for ids in prompts if self._family.cached_tokens(ids) < len(ids)]:
+            if unread := [ids for ids in prompts if self._family.cached_tokens(ids, exact=True) < len(ids)]:
                 self._family.prefill_when_idle(*unread)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return

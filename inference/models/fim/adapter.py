@@ -92,9 +92,9 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         keeper = None if ahead else self._suffixes
         return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, keeper=keeper, ahead=ahead)
 
-    def cached_tokens(self, ids: Sequence[int]) -> int:
-        kept = self._suffixes.find(ids) if self._suffixes else None
-        return self.prefixes.cached_tokens(ids) + (kept.count if kept else 0)
+    def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
+        kept = self._suffixes.find(ids) if self._suffixes and not exact else None
+        return self.prefixes.cached_tokens(ids, exact=exact) + (kept.count if kept else 0)
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inference.models.family import common_end_lengths, common_prefix_length
 from inference.models.llama.causal import KvCache
-from inference.models.prefix_cache import PrefixCache
+from inference.models.prefix_cache import APPROXIMATE_TOKENS, PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
 """The environment variable that has every suffix read if it is 0: then no text depends on what was asked before."""
@@ -58,23 +58,25 @@ class KeptSuffixFinder:
         new = list(ids[start : ids.index(self._end_id) if self._end_id in ids else None])
         if len(new) < _MIN_TOKENS:
             return None
-        best: KeptSuffix | None = None
+        best, best_worth = None, 0
         for entry in self.cache.entries:
             old_start, count = self._longest_common(entry.ids, new)
-            if count >= (best.count + 1 if best else _MIN_TOKENS):
+            is_exact = entry.kept_from is None or entry.kept_from >= old_start + count
+            worth = count - (0 if is_exact else APPROXIMATE_TOKENS)
+            if count >= _MIN_TOKENS and worth > best_worth:
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
-                if entry.kept_from is not None and entry.kept_from < old_start + count:
-                    drift_lines += entry.drift_lines
+                drift_lines += 0 if is_exact else entry.drift_lines
                 if drift_lines <= _MAX_DRIFT_LINES:
-                    best = KeptSuffix(entry, old_start, start, count, drift_lines)
+                    best, best_worth = KeptSuffix(entry, old_start, start, count, drift_lines), worth
         return best
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
         """Where in an old suffix the longest stretch begins that `new` begins with, and its length."""
         first = old.index(self._suffix_id) + 1 if self._suffix_id in old else len(old)
         anchor = new[:_ANCHOR_TOKENS]
-        starts = (start for start in range(first, len(old)) if old[start : start + _ANCHOR_TOKENS] == anchor)
-        stretches = ((start, common_prefix_length(old[start:], new)) for start in starts)
+        starts = (start for start, id_ in enumerate(old[first:], first) if id_ == anchor[0])
+        found = (start for start in starts if old[start : start + _ANCHOR_TOKENS] == anchor)
+        stretches = ((start, common_prefix_length(old[start:], new)) for start in found)
         return max(stretches, key=lambda stretch: stretch[1], default=(0, 0))
 
     def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:

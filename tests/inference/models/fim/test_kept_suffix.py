@@ -6,7 +6,7 @@ import torch
 from inference.engine.engine import Engine
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim.kept_suffix import KEEP_SUFFIX_VARIABLE
-from tests.inference.engine.filling import fill, line
+from tests.inference.engine.filling import fill, line, request
 from tests.inference.models.fim.checkpoints import loaded
 
 PREFIX = "def add(first, second):\n    total = first\n"
@@ -154,3 +154,23 @@ def test_rows_kept_behind_kept_rows_do_not_make_these_exact(family: LlamaFimAdap
     start, end = SUFFIX.index("\n\ndef number_5("), SUFFIX.index("\n\ndef number_6(")
     assert read(family, PREFIX + lines(1), SUFFIX[:start] + SUFFIX[end:])[0] < 20
     assert family.prefixes.entries[0].kept_from == kept_from
+
+
+def test_exact_rows_win_against_a_few_more_that_are_not(family: LlamaFimAdapter) -> None:
+    read(family, PREFIX + lines(4), f"{SUFFIX}\n# end")
+    read(family, PREFIX + lines(1), f"{SUFFIX}\n# end")
+    assert family.prefixes.entries[0].drift_lines == 1, "four and three from the longer ones"
+    ids = family.fim_prompt(PREFIX + lines(1), f"{SUFFIX}\n# end")
+    family.prefill_when_idle(ids[:-1])
+    while family.run_idle_task():
+        pass
+    assert read(family, PREFIX + lines(1), f"{SUFFIX}\n# end")[0] == 1
+    assert family.prefixes.entries[0].kept_from is None
+
+
+def test_at_rest_a_place_that_was_kept_is_read(family: LlamaFimAdapter) -> None:
+    engine, place = Engine(family), (f"{PREFIX}{lines(1)}    value = ", line(), f"\n{SUFFIX}")
+    fill(engine, *place, quick=True)
+    assert not engine.is_prefill_pending
+    list(engine.infill(request(*place, quick=True, prefill_only=True)))
+    assert engine.is_prefill_pending
