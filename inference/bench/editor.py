@@ -40,7 +40,7 @@ LUA = Path(__file__).with_suffix(".lua")
 _STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
 _COLUMNS_AND_ROWS = (100, 40)
-_START_S = 60
+_START_S = 150
 _KEY_S = 4
 """How long Neovim may take to get to the first key, and for each key."""
 
