@@ -296,7 +296,7 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
 
 
 class ChooseModelAgain(_Message, frozen=True, tag="choose_again"):
-    """A model was pulled: asks a worker of `auto` whether it would now choose another. If so, it retires (`Status`)."""
+    """A model was pulled: asks a worker of `auto` whether it would now choose another. If so, it ends."""
 
 
 Request = InfillRequest | NextEditRequest
@@ -346,8 +346,7 @@ class Status(_Message, frozen=True, tag="status"):
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none. `choices` counts the
     answers to `ChooseModelAgain`. `ahead_tokens` were prefilled before they were asked for, and `ahead_hits` counts the
-    requests that this helped. `retired` True: another model is the choice for `auto` now, and another worker will have
-    it. This one takes no new clients, serves those it has until they leave, and ends.
+    requests that this helped.
     """
 
     state: WorkerState
@@ -379,7 +378,6 @@ class Status(_Message, frozen=True, tag="status"):
     choices: int = 0
     ahead_tokens: int = 0
     ahead_hits: int = 0
-    retired: bool = False
 
 
 class Draft(_Message, frozen=True, tag="draft"):

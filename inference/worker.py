@@ -77,12 +77,6 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
     log.info("listening at %s for %s", arguments.socket, arguments.model)
     loading = asyncio.create_task(service.load(open_backend(arguments, service)))
     watch = asyncio.create_task(socket.call_once_unreachable(service.shut_down))
-
-    def release_socket() -> None:
-        watch.cancel()
-        socket.release()
-
-    service.release_socket = release_socket
     await service.until_ended()
     loading.cancel()
     watch.cancel()

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -110,8 +110,6 @@ class WorkerService:
         self.scheduler = Scheduler()
         self.successor_socket: Path | None = None
         """The socket of the worker that our clients should ask from now on."""
-        self.release_socket: Callable[[], None] = lambda: None
-        """Called to make room for another worker, which new clients then start."""
         self._choice_task: asyncio.Task[None] | None = None
         self._arguments = arguments
         self._loop = asyncio.get_running_loop()
@@ -136,9 +134,8 @@ class WorkerService:
                 async with asyncio.timeout(CHECK_EVERY_S):
                     await self.ended.wait()
             unused_s = time.monotonic() - self._last_used_s
-            idle_s = 0.0 if self._state.retired else self._arguments.idle_s
-            if not self.connections and not any(self.scheduler.job_counts()) and unused_s >= idle_s:
-                log.info("idle for %g s", idle_s)
+            if not self.connections and not any(self.scheduler.job_counts()) and unused_s >= self._arguments.idle_s:
+                log.info("idle for %g s", self._arguments.idle_s)
                 self.ended.set()
 
     # --- For connections ---
@@ -201,16 +198,16 @@ class WorkerService:
             self.shut_down()
 
     def choose_again(self) -> None:
-        """A model was pulled, which may be a better choice: then this worker retires. Tells all when that is known."""
+        """A model was pulled. If it is a better choice, this worker ends, and the next request starts another. Tells
+        all when that is known.
+        """
         if self._choice_task is None or self._choice_task.done():
             self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")
 
     async def _choose_again(self) -> None:
-        is_free = self._arguments.model == AUTO and self._backend is not None and not self._state.retired
-        if is_free and await asyncio.to_thread(self._is_outdated):
-            log.info("retired: another model is the choice now")
-            self._state = msgspec.structs.replace(self._state, retired=True)
-            self.release_socket()
+        is_free = self._arguments.model == AUTO and self._backend is not None
+        if is_free and await asyncio.to_thread(self._is_outdated) and self._state.state is not WorkerState.STOPPING:
+            self.shut_down()
         self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
         self._broadcast_status()
 

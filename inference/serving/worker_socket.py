@@ -88,11 +88,6 @@ class WorkerSocket:
         if self._server is not None:
             self._server.close()
 
-    def release(self) -> None:
-        """Makes room for another worker. The clients that are connected stay."""
-        self.close()
-        self._lock.release(force=True)
-
     def _is_reachable(self) -> bool:
         """Whether a new client would find us."""
         try:

@@ -154,9 +154,6 @@ class WorkerConnection:
             self._last_failure = reason or self._last_failure
         if state is ClientState.FAILED and reason:
             self._show(reason, types.MessageType.Error)
-        last = self.client.last_status
-        if state is ClientState.STOPPED and last is not None and last.retired:
-            self.warm_up()  # its successor
         self._changed()
 
     def _on_status(self, status: Status) -> None:

@@ -131,7 +131,6 @@ class WorkerClient:
         self._connection: WorkerLink | None = None
         self._connecting: asyncio.Task[WorkerLink] | None = None
         self._pending: dict[str, _Pending] = {}
-        self._retired_pid: int | None = None
         self._status_changed = asyncio.Event()
         """Set when the worker tells its status, and when it starts or ends."""
         self._closed = False
@@ -239,14 +238,16 @@ class WorkerClient:
         return True
 
     async def choose_again(self) -> None:
-        """After a pull: has a worker of `auto` choose its model again. If that is another one, moves to the worker of
-        that, and loads it. Raises WorkerError.
+        """After a pull: has a worker of `auto` choose its model again. If that is another one, loads it in another
+        worker. Raises WorkerError.
         """
         connection = await self._connected()
         previous = connection.status.choices
         connection.send(ChooseModelAgain())
-        while connection.failure is None and (connection.status.choices == previous or connection.status.retired):
+        while connection.failure is None and connection.status.choices == previous:
             await self._next_status()
+        if connection.status.state is WorkerState.STOPPING:
+            await connection.wait_closed()
         await self.load()
 
     async def close(self) -> None:
@@ -374,7 +375,7 @@ class WorkerClient:
 
     async def _start(self) -> WorkerLink:
         try:
-            connecting = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
+            connecting = attach_or_start(self.paths, self.options, self._name)
             return self._adopt(await connecting)
         except WorkerError as failure:
             self._record_failure(failure)
@@ -413,7 +414,6 @@ class WorkerClient:
             self._announce()
             if self._on_status:
                 self._on_status(message)
-            self._leave_retired()
             return
         if isinstance(message, Failed) and not message.id:
             raise WorkerError(message.code, message.message)
@@ -436,17 +436,6 @@ class WorkerClient:
             case Failed(code=code, message=words):
                 del self._pending[message.id]
                 _settle(pending.reply, WorkerError(code, words))
-        self._leave_retired()
-
-    def _leave_retired(self) -> None:
-        """Leaves a worker that has retired, once all have their answers: the next request goes to its successor."""
-        connection = self._connection
-        if connection is not None and connection.status.retired and not self._pending:
-            self._retired_pid = connection.pid
-            connection.failure = WorkerError(ErrorCode.STOPPED, _WORKER_RESTARTED)
-            connection.close()
-            self._connection = None
-            self._announce()
 
     def _disconnect(self, connection: WorkerLink, failure: WorkerError) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""

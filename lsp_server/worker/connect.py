@@ -44,7 +44,7 @@ HANDSHAKE_S = 15.0
 STATUS_S = 5.0
 """How long a client waits if it only wants the worker's status."""
 RETURN_S = 5.0
-"""A worker that starts listens within a second, or a few on a busy machine; one that ends is gone as soon."""
+"""A worker that starts listens within a second, or a few on a busy machine, and so does one that ends go."""
 _POLL_S = 0.2
 
 
@@ -141,11 +141,9 @@ async def attach_to_running(paths: WorkerPaths, name: str, limit_s: float = HAND
     return connection
 
 
-async def attach_with_retries(
-    paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
-) -> WorkerLink:
+async def attach_with_retries(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerLink:
     """Joins the running worker of `paths`, also one that has yet to listen. Raises as `attach_to_running`:
-    NotListeningError if there is no such process or a retired one, WorkerUnresponsiveError after `RETURN_S`.
+    NotListeningError if there is no such process, WorkerUnresponsiveError after `RETURN_S`.
     """
     deadline_s = asyncio.get_running_loop().time() + RETURN_S
     while True:
@@ -153,7 +151,7 @@ async def attach_with_retries(
             return await attach_to_running(paths, name, limit_s)
         except NotListeningError:
             pid = await asyncio.to_thread(find_worker_pid, paths)
-            if pid in (None, retired_pid):
+            if pid is None:
                 raise
         if is_suspended(pid) or asyncio.get_running_loop().time() >= deadline_s:
             raise WorkerUnresponsiveError(paths, pid)
@@ -169,10 +167,8 @@ _EXIT_TAKEN = 3
 """The exit status of a worker that found another one running."""
 
 
-async def attach_or_start(
-    paths: WorkerPaths, options: WorkerOptions, name: str, *, retired_pid: int | None = None
-) -> WorkerLink:
-    """Joins the worker of `options`, starting one if there is none, or a retired one. Raises WorkerError."""
+async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerLink:
+    """Joins the worker of `options`, starting one if there is none. Raises WorkerError."""
     ensure_private_folders(paths)
     lock = FileLock(paths.start_lock, mode=0o600, thread_local=False)
     try:
@@ -182,7 +178,7 @@ async def attach_or_start(
                     return await attach_to_running(paths, name)
                 with suppress(Timeout, NotListeningError), lock.acquire(blocking=False):
                     try:  # again: another client may have started it in between
-                        return await attach_with_retries(paths, name, retired_pid=retired_pid)
+                        return await attach_with_retries(paths, name)
                     except NotListeningError:
                         pass
                     except WorkerUnresponsiveError as failure:  # one that hangs is replaced

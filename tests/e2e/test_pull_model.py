@@ -88,10 +88,10 @@ async def test_a_pull_by_hand_moves_editors_only_to_a_better_one(hub: Hub, tmp_p
     assert (await client.status())["model"] == "embedded"
     pull, given = ("models", "pull", NAME), {**more, "INFILL_LS_DEVICE": "cpu"}
     await asyncio.to_thread(infill_ls, *pull, folder=tmp_path / "run", **given)
+    user = User(client, "y = ‸\n")
     async with asyncio.timeout(PATIENCE_S):
         while (status := await client.status())["model"] != NAME or status["state"] != "ready":
-            await asyncio.sleep(0.1)
-    await User(client, "y = ‸\n").complete()
+            await user.complete()
     await asyncio.to_thread(infill_ls, *pull, folder=tmp_path / "run", **given)
     await User(client, "z = ‸\n").complete()
     assert (await client.status())["pid"] == status["pid"], "no other choice, no other worker"

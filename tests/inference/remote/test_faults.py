@@ -44,7 +44,7 @@ async def server(twin: Engine) -> AsyncIterator[CanvasServer]:
         yield found
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest_asyncio.fixture(loop_scope="module")
 async def client(server: CanvasServer) -> AsyncIterator[RawClient]:
     with short_folder() as folder:
         words = ["--model", server.url, "--server-tokenizer", str(TWIN)]
