@@ -76,12 +76,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class MachineFit:
-    """How a model fares: its dtype ("" for none), its memory in each, and a sentence for both."""
+    """How a model fares: its dtype ("" for none), its memory in each, and a sentence for both.
+
+    `wait_s`: how long ghost text takes on a new line, or an edit model's rewrite; 0 if that is not predicted.
+    """
 
     verdict: Verdict
     dtype: str
     needed_bytes: dict[str, int]
     words: str
+    wait_s: float = 0.0
 
 
 def examine_machine(device: str | None) -> Machine:
@@ -160,7 +164,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
             return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, too slow to wait for")
-        return MachineFit(Verdict.RUNS, dtype, needs, words)
+        return MachineFit(Verdict.RUNS, dtype, needs, words, time.rewrite_s)
     slack = _HYSTERESIS if entry.name == machine.last_auto_choice else 1.0
     fast = time is not None and time.new_line_s <= _NEW_LINE_S * slack and time.next_key_s <= _NEXT_KEY_S * slack
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
@@ -171,9 +175,10 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
         words += f" and {time.next_key_s:.1f} after a key"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
-            return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with")
+            return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with", time.new_line_s)
     room = needs[dtype] - machine.free_bytes
-    return MachineFit(Verdict.RUNS, dtype, needs, f"{words}, once {_size(room)} more are free" if room > 0 else words)
+    words += f", once {_size(room)} more are free" if room > 0 else ""
+    return MachineFit(Verdict.RUNS, dtype, needs, words, time.new_line_s if time else 0.0)
 
 
 def _package(entry: CatalogueEntry, machine: Machine) -> list[str]:
@@ -185,9 +190,15 @@ def _package(entry: CatalogueEntry, machine: Machine) -> list[str]:
 
 def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
     """The model for a new user of this machine: the best of those that run on it under a free licence."""
+    return next(iter(suitable_models(machine)), catalogue.entry_named(EMBEDDED))
+
+
+def suitable_models(machine: Machine) -> list[CatalogueEntry]:
+    """Those that were tried, have a free licence and run here, the best first; behind them those slow to type with."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
-    able = [entry for entry in free if judge_fit(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
-    return best_entry(able) if able else catalogue.entry_named(catalogue.EMBEDDED)
+    ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=_rank, reverse=True)]
+    fast, slow = (Verdict.RUNS, Verdict.PACKAGE), (Verdict.SLOW,)
+    return [entry for wanted in (fast, slow) for verdict, entry in ranked if verdict in wanted]
 
 
 def best_entry(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
@@ -196,7 +207,11 @@ def best_entry(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
     Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
     smaller download, then the first of the catalogue.
     """
-    return max(entries, key=lambda it: (_is_scored(it), it.parameters, bool(it.quality), -it.download_bytes))
+    return max(entries, key=_rank)
+
+
+def _rank(entry: CatalogueEntry) -> tuple[float, ...]:
+    return _is_scored(entry), entry.parameters, bool(entry.quality), -entry.download_bytes
 
 
 def _is_scored(entry: CatalogueEntry) -> bool:

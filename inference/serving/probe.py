@@ -63,6 +63,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
         ],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommend_for_new_user(machine).name,
+        "suitable": [entry.name for entry in recommend.suitable_models(machine)],
         "models": models,
     }
 

@@ -1,4 +1,4 @@
-"""`infill-ls models`: lists the models and which run here; `infill-ls models pull NAME` downloads one."""
+"""`infill-ls models`: lists the models here and those that suit; `infill-ls models pull NAME` downloads one."""
 
 import argparse
 import asyncio
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from inference.messages import ChooseModelAgain
@@ -22,16 +23,27 @@ _NAME = "infill-ls models"
 _WORKER_S = 30.0
 _WIDE = 200
 """Columns if the output is not a terminal."""
+_MAX_SUITABLE = 3
+_COLUMNS = "{:<25} {:>8} {:>8}  {:<14} {}"
+_VERDICTS = {
+    "runs": "runs",
+    "package": "needs a package",
+    "slow": "slow",
+    "too slow": "too slow",
+    "memory": "too large",
+    "device": "not with MLX",
+}
 _FOOTNOTE = """\
 Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
 pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
 where it is told it). exact: the line equals the hidden one. Compare only figures of the same kind. Sizes of models in
-several files are computed from the published shapes. Memory: for the weights and the smallest request, by dtype."""
+several files are computed from the published shapes. Memory: for the weights and the smallest request."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--all", action="store_true", help="list every model, with what it is")
     actions = parser.add_subparsers(dest="action", metavar="[pull]")
     pull = actions.add_parser("pull", help="download a model and verify its files")
     pull.add_argument("model", metavar="NAME", help="a name from the table, or a hub id: owner/name")
@@ -54,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(catalogue))
     else:
-        _show(catalogue)
+        _show(catalogue, is_all=args.all)
     return 0
 
 
@@ -68,28 +80,40 @@ async def _tell_workers() -> None:
                 connection.close()
 
 
-def _show(catalogue: dict[str, Any]) -> None:
-    models = catalogue["models"]
-    best = catalogue["recommended"]
-    sources = list(dict.fromkeys(model["source"] for model in models if model["source"]))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "what it is", "licence", "download", "memory, GB", "on this machine", "infilling"):
-        table.add_column(heading, overflow="fold")
-    for model in models:
-        style = "bold green" if model["name"] == best else "" if model["verdict"] == "runs" else "dim"
-        table.add_row(*map(printable, _cells(model, sources)), style=style)
+def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
+    """A line for each model that is here or suits this machine, or for all, each followed by what it is."""
+    models = {model["name"]: model for model in catalogue["models"]}
+    here = [name for name, model in models.items() if model["is_here"]]
+    suitable = [name for name in catalogue["suitable"] if name not in here][:_MAX_SUITABLE]
+    others = [name for name in models if name not in here + suitable]
+    sources = list(dict.fromkeys(model["source"] for model in models.values() if model["source"]))
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE)
-    console.print(table)
+    console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine").rstrip())
+    for heading, names in {"Here": here, "Suit this machine": suitable, "Others": others if is_all else []}.items():
+        if names:
+            console.print(heading, style="bold")
+        for name in names:
+            style = "bold green" if name == catalogue["recommended"] else ""
+            console.print(printable(_line(models[name])).rstrip(), style=style, no_wrap=True, overflow="ellipsis")
+            if is_all:
+                console.print(Padding(printable(_details(models[name], sources)), (0, 0, 0, 4)), style="dim")
     console.print()
-    console.print(_FOOTNOTE, soft_wrap=True)
-    for index, source in enumerate(sources, 1):
-        console.print(f"[{index}] {source}", soft_wrap=True)
-    console.print()
+    if is_all:
+        console.print(_FOOTNOTE, soft_wrap=True)
+        for index, source in enumerate(sources, 1):
+            console.print(f"[{index}] {source}", soft_wrap=True)
+        console.print()
     if catalogue["found"]:
         console.print(_downloads_table(catalogue["found"]))
         console.print()
     advice = steps_to_best_model(catalogue)
-    console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
+    console.print(
+        printable(f"Best here: {catalogue['recommended']}. {advice[:1].upper()}{advice[1:]}"),
+        style="bold",
+        soft_wrap=True,
+    )
+    if not is_all:
+        console.print(f"{len(others)} more, and what each model is: infill-ls models --all", soft_wrap=True)
 
 
 def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
@@ -108,18 +132,25 @@ def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
-    note = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
-    return (
-        model["name"],
-        model["about"],
-        model["licence"],
+def _line(model: dict[str, Any]) -> str:
+    """At most 80 characters. The memory is that of the dtype that runs here, or the least."""
+    needed = model["needed_bytes"].get(model["dtype"]) or min(model["needed_bytes"].values(), default=0)
+    here = _VERDICTS[model["verdict"]]
+    if model["wait_s"]:
+        here += f", {model['wait_s']:.1f} s {'an edit' if model['edits'] else 'a line'}"
+    return _COLUMNS.format(
+        "  " + model["name"],
         format_bytes(model["download_bytes"]) if model["download_bytes"] else "none",
-        ", ".join(f"{dtype} {max(needed / 1e9, 0.1):.1f}" for dtype, needed in model["needed_bytes"].items()),
-        model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
-        f"{model['percent']}{note} {model['protocol']} [{sources.index(model['source']) + 1}]"
-        if model["percent"]
-        else "fills no holes"
-        if model["edits"]
-        else "not published",
+        f"{max(needed / 1e9, 0.1):.1f} GB" if needed else "",
+        model["licence"].partition(":")[0],
+        here,
     )
+
+
+def _details(model: dict[str, Any], sources: list[str]) -> str:
+    told = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
+    infilling = "fills no holes" if model["edits"] else "infilling not published"
+    if model["percent"]:
+        source = f"[{sources.index(model['source']) + 1}]"
+        infilling = f"infilling {model['percent']}{told} {model['protocol']} {source}"
+    return f"{model['about']}; {model['words']}; licence {model['licence']}; {infilling}"

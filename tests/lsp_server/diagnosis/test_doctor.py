@@ -175,18 +175,24 @@ def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypat
     assert checks["model"]["advice"] == f"run: infill-ls models pull {name}{usable}"
 
 
-def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     shown = infill_ls("models", "--device", "cpu")
     assert shown.returncode == 0
+    table = shown.stdout[: shown.stdout.index("\n\n")].splitlines()
+    assert max(map(len, table)) <= 80
+    suitable = table.index("Suit this machine")
+    assert [line.split()[0] for line in table[1:suitable]] == ["Here", "embedded"]
+    assert 1 <= len(table[suitable + 1 :]) <= 3 and "dreamon-7b" not in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
-    for words in ("Apache-2.0", "15.2 GB", "90.8 pass@1 [3]"):
-        assert words in rows["dreamon-7b"]
-    assert re.search(r"bfloat16 17\.5|float32 35\.0", rows["dreamon-7b"])  # whichever this processor is faster in
-    assert "arXiv 2602.01326" in rows["[3]"]
     assert 'model = "coder:1b"' in rows["coder:1b"]
+    every = infill_ls("models", "--device", "cpu", "--all").stdout
+    assert {entry.name for entry in ENTRIES} <= {line.split()[0] for line in every.splitlines() if line.strip()}
+    (row,) = re.findall(r"^  dreamon-7b .*\n    .*", every, re.MULTILINE)
+    assert re.search(r" 15\.2 GB +(8\.8|17\.5|35\.0) GB  Apache-2\.0 ", row), "whichever dtype is faster here"
+    assert "90.8 pass@1 [3]" in row and "\n[3] arXiv 2602.01326\n" in every
     assert re.search(
         r"Best here: (\S+)\. Run: infill-ls models pull \1 .*; or set `model = \"coder:1b\"`", shown.stdout
     )
@@ -194,6 +200,7 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
     as_json = infill_ls("models", "--device", "cpu", "--json")
     found = json.loads(as_json.stdout)
     assert not as_json.stderr
+    assert table[suitable + 1].split()[0] == found["suitable"][0] == found["recommended"]
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
 
