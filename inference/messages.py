@@ -57,10 +57,10 @@ PartnerKind = Literal[
 A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
 
-EditKind = Literal["auto", "zeta-2", "zeta", "sweep"]
+EditKind = Literal["auto", "zeta-2.1", "zeta-2", "zeta", "sweep"]
 """The prompt of an edit model, which rewrites the lines around the cursor; `auto` tells it by the model's name.
 
-`zeta-2` is Zed's Zeta 2, `zeta` its first, `sweep` Sweep's next-edit models.
+`zeta-2.1` and `zeta-2` are Zed's, `zeta` its first, `sweep` Sweep's next-edit models.
 """
 
 LENGTH_BYTES = 4

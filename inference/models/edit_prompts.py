@@ -1,6 +1,6 @@
 """The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten.
 
-Zeta 2 and Zeta: the crates zeta_prompt and zeta of zed-industries/zed. Sweep: the card of sweepai/sweep-next-edit-1.5B.
+Zeta 2.1, 2 and 1: zed-industries/zed's crates zeta_prompt and zeta. Sweep: the card of sweepai/sweep-next-edit-1.5B.
 Code that contains a text which structures a prompt would end it, so it is not shown.
 """
 
@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
 from inference.models.family import common_end_lengths
+from inference.models.numbered_blocks import cut_blocks, marked, rewritten_blocks
 
 MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
@@ -29,13 +30,13 @@ _MAX_LINE_CHARS = 2_000
 """A region with a longer line is no code that people write."""
 _NAMES: dict[EditKind, re.Pattern[str]] = {
     "sweep": re.compile(r"sweep", re.IGNORECASE),
+    "zeta-2.1": re.compile(r"(?<![a-z])zeta[-_ ]?2[-_.]1(?![\d.]*b|\d)", re.IGNORECASE),
     "zeta-2": re.compile(r"(?<![a-z])zeta[-_ ]?2(?![.\d]\d|b)", re.IGNORECASE),
     "zeta": re.compile(r"(?<![a-z])zeta(?![a-z]|[-_ ]?\d(?![\d.]*b))", re.IGNORECASE),
 }
-"""Zeta 2.1 numbers its regions, so its prompt is another."""
-_WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """With its end: only a line feed ends one."""
+_WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class EditPrompt:
     """A prompt, and the region that its answer rewrites: the whole lines `current`, from offset `start` of the text.
 
     `stop_strings` end an answer, and `forced` is the start of the rewrite, with which the prompt ends.
-    An answer begins with `opening`.
+    An answer begins with `opening`. If there are `blocks` of the region, it has some of them with their marks.
     """
 
     text: str
@@ -53,10 +54,18 @@ class EditPrompt:
     stop_strings: tuple[str, ...]
     control_tokens: tuple[str, ...]
     opening: str = ""
+    blocks: tuple[str, ...] = ()
 
     @property
     def unchanged_answer(self) -> str:
         """The answer that would change nothing."""
+        return self._unchanged("")
+
+    def _unchanged(self, answer: str) -> str:
+        """The part of the region that an answer rewrites, as that would repeat it."""
+        if self.blocks:
+            first, last, _ = rewritten_blocks(self.blocks, answer)
+            return marked(self.blocks[first:last], first + 1)
         return self.opening + _plain(self.current).removeprefix(self.forced)
 
     def parse_edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
@@ -71,7 +80,8 @@ class EditPrompt:
         new = b"".join(token for token, _ in tokens)
         stops = [offset for end in self.stop_strings if (offset := new.find(end.encode())) >= 0]
         rewrite = new[: min(stops, default=len(new))]
-        changed = _changes(self.unchanged_answer.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
+        unchanged = self._unchanged(rewrite.decode("utf-8", "replace"))
+        changed = _changes(unchanged.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
         offset, probs = 0, []
         for token, prob in tokens:
             if any(start < offset + len(token) and offset < max(end, start + 1) for start, end in changed):
@@ -83,6 +93,9 @@ class EditPrompt:
         """The region's new text; the current one if the answer is blank."""
         for end in self.stop_strings:
             answer = answer.partition(end)[0]
+        if self.blocks:
+            first, last, new = rewritten_blocks(self.blocks, answer)
+            answer = "".join([*self.blocks[:first], new, *self.blocks[last:]])
         for mark in self.control_tokens:
             answer = answer.removeprefix(mark + "\n").replace(mark, "")
         if not answer.strip():
@@ -132,6 +145,8 @@ class _Kind:
     opening: str = ""
     is_begun: bool = False
     """Whether the prompt already repeats the lines above the cursor."""
+    is_numbered: bool = False
+    """Whether the region is cut into blocks with numbers."""
 
 
 def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
@@ -154,8 +169,8 @@ def guess_kind(kind: EditKind, name: str) -> EditKind | None:
 def kind_advice(model: str) -> str:
     """What to tell a user of a model whose name tells no kind."""
     return (
-        f"{model} is not the name of a Zeta 2 (Zeta 2.1 is not supported), Zeta or Sweep; choose one of these, or set "
-        "nextEdit.kind to the prompt it was trained with: zeta-2, zeta or sweep"
+        f"{model} is not the name of a Zeta 2.1, Zeta 2, Zeta or Sweep; choose one of these, or set nextEdit.kind to "
+        "the prompt it was trained with: zeta-2.1, zeta-2, zeta or sweep"
     )
 
 
@@ -194,7 +209,8 @@ def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | No
         hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, how.controls))[-_MAX_HUNKS:],
     )
     existing = excerpt.written if how.is_begun else ""
-    return EditPrompt(how.write(excerpt), start, now, existing, how.ends, how.controls, how.opening)
+    blocks = cut_blocks(excerpt.now) if how.is_numbered else ()
+    return EditPrompt(how.write(excerpt), start, now, existing, how.ends, how.controls, how.opening, tuple(blocks))
 
 
 def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
@@ -203,14 +219,25 @@ def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
 
 
 def _zeta_2(excerpt: _Excerpt) -> str:
-    events = []
-    for hunk in excerpt.hunks:
-        path = hunk.path or excerpt.path
-        events.append(f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}\n")
-    history = "<filename>edit_history\n" + "".join(events) if events else ""
+    return _seed_coder(excerpt, f"<<<<<<< CURRENT\n{excerpt.region(_CURSOR)}=======", "\n")
+
+
+def _zeta_2_1(excerpt: _Excerpt) -> str:
+    blocks, cursor = cut_blocks(excerpt.now), excerpt.cursor
+    here = next(index for index, end in enumerate(accumulate(map(len, blocks))) if cursor <= end)
+    cursor -= sum(map(len, blocks[:here]))
+    blocks[here] = blocks[here][:cursor] + _CURSOR + blocks[here][cursor:]
+    return _seed_coder(excerpt, marked(blocks), "")
+
+
+def _seed_coder(excerpt: _Excerpt, region: str, between: str) -> str:
+    """A prompt of Seed-Coder's tokens, with a text `between` two changes."""
+    paths = (hunk.path or excerpt.path for hunk in excerpt.hunks)
+    events = [f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}" for path, hunk in zip(paths, excerpt.hunks, strict=True)]
+    history = f"<filename>edit_history\n{between.join(events)}\n" if events else ""
     return (
-        f"<[fim-suffix]>{_ended(excerpt.after)}<[fim-prefix]>{history}<filename>{excerpt.path}\n{excerpt.before}"
-        f"<<<<<<< CURRENT\n{excerpt.region('<|user_cursor|>')}=======\n<[fim-middle]>"
+        f"<[fim-suffix]>{_ended(excerpt.after)}<[fim-prefix]>{history}<filename>{excerpt.path}\n{excerpt.before}{region}\n"
+        "<[fim-middle]>"
     )
 
 
@@ -274,13 +301,24 @@ def _ended(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
+_CURSOR = "<|user_cursor|>"
+_SEED_CODER = ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>")
+_SEED_CODER_END = "<[end▁of▁sentence]>"
 _KINDS: dict[EditKind, _Kind] = {
+    "zeta-2.1": _Kind(
+        15,
+        _zeta_2_1,
+        (_SEED_CODER_END,),
+        (*_SEED_CODER, _SEED_CODER_END, "<|marker_", _CURSOR),
+        tokens=_SEED_CODER,
+        is_numbered=True,
+    ),
     "zeta-2": _Kind(
         15,
         _zeta_2,
         (">>>>>>> UPDATED\n", ">>>>>>> UPDATED"),
-        ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>", "<<<<<<< CURRENT", ">>>>>>> UPDATED", "<|user_cursor|>"),
-        tokens=("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>"),
+        (*_SEED_CODER, "<<<<<<< CURRENT", ">>>>>>> UPDATED", _CURSOR),
+        tokens=_SEED_CODER,
     ),
     "zeta": _Kind(
         20,

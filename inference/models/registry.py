@@ -36,6 +36,7 @@ _FAMILIES: Mapping[str, ModelFamily] = {
     "a2d-qwen2": masked,
     "llama": fim,
     "qwen3": fim,
+    "granite": fim,
 }
 """By the `model_type` in config.json."""
 _CAUSAL = {"qwen2": fim}

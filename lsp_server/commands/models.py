@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 
 from inference.messages import ChooseModelAgain
 from inference.terminal import printable, say
@@ -25,14 +24,7 @@ _WIDE = 200
 """Columns if the output is not a terminal."""
 _MAX_SUITABLE = 3
 _COLUMNS = "{:<25} {:>8} {:>8}  {:<14} {}"
-_VERDICTS = {
-    "runs": "runs",
-    "package": "needs a package",
-    "slow": "slow",
-    "too slow": "too slow",
-    "memory": "too large",
-    "device": "not with MLX",
-}
+_VERDICTS = {"package": "needs a package", "memory": "too large", "device": "not with MLX"}
 _FOOTNOTE = """\
 Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
 pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
@@ -82,60 +74,44 @@ async def _tell_workers() -> None:
 
 def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
     """A line for each model that is here or suits this machine, or for all, each followed by what it is."""
-    models = {model["name"]: model for model in catalogue["models"]}
+    models, best = {model["name"]: model for model in catalogue["models"]}, catalogue["recommended"]
     here = [name for name, model in models.items() if model["is_here"]]
     suitable = [name for name in catalogue["suitable"] if name not in here][:_MAX_SUITABLE]
     others = [name for name in models if name not in here + suitable]
-    sources = list(dict.fromkeys(model["source"] for model in models.values() if model["source"]))
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine").rstrip())
     for heading, names in {"Here": here, "Suit this machine": suitable, "Others": others if is_all else []}.items():
         if names:
             console.print(heading, style="bold")
         for name in names:
-            style = "bold green" if name == catalogue["recommended"] else ""
+            style = "bold green" if name == best else ""
             console.print(printable(_line(models[name])).rstrip(), style=style, no_wrap=True, overflow="ellipsis")
             if is_all:
-                console.print(Padding(printable(_details(models[name], sources)), (0, 0, 0, 4)), style="dim")
+                console.print(Padding(printable(_details(models[name])), (0, 0, 0, 4)), style="dim")
     console.print()
     if is_all:
         console.print(_FOOTNOTE, soft_wrap=True)
-        for index, source in enumerate(sources, 1):
-            console.print(f"[{index}] {source}", soft_wrap=True)
         console.print()
-    if catalogue["found"]:
-        console.print(_downloads_table(catalogue["found"]))
-        console.print()
+    for download in catalogue["found"]:
+        console.print(printable(_download_line(download)), soft_wrap=True)
     advice = steps_to_best_model(catalogue)
-    console.print(
-        printable(f"Best here: {catalogue['recommended']}. {advice[:1].upper()}{advice[1:]}"),
-        style="bold",
-        soft_wrap=True,
-    )
+    console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
     if not is_all:
         console.print(f"{len(others)} more, and what each model is: infill-ls models --all", soft_wrap=True)
 
 
-def _downloads_table(downloads: list[dict[str, Any]]) -> Table:
-    """The downloads of other programs, and how to use the usable ones."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
-    for heading in ("name", "from", "size", "how to use it"):
-        table.add_column(heading, overflow="fold")
-    for download in downloads:
-        use = (
-            download["problem"] or f'{"nextEdit.model" if download["edits"] else "model"} = "{model_setting(download)}"'
-        )
-        style = "" if download["fills"] or download["edits"] else "dim"
-        table.add_row(
-            *map(printable, (download["name"], download["program"], format_bytes(download["bytes_"]), use)), style=style
-        )
-    return table
+def _download_line(download: dict[str, Any]) -> str:
+    """Of another program, with the setting that uses it."""
+    setting = "nextEdit.model" if download["edits"] else "model"
+    use = download["problem"] or f'{setting} = "{model_setting(download)}"'
+    size = format_bytes(download["bytes_"])
+    return _COLUMNS.format("  " + download["name"], size, "", download["program"], use)
 
 
 def _line(model: dict[str, Any]) -> str:
     """At most 80 characters. The memory is that of the dtype that runs here, or the least."""
     needed = model["needed_bytes"].get(model["dtype"]) or min(model["needed_bytes"].values(), default=0)
-    here = _VERDICTS[model["verdict"]]
+    here = _VERDICTS.get(model["verdict"], model["verdict"])
     if model["wait_s"]:
         here += f", {model['wait_s']:.1f} s {'an edit' if model['edits'] else 'a line'}"
     return _COLUMNS.format(
@@ -147,10 +123,9 @@ def _line(model: dict[str, Any]) -> str:
     )
 
 
-def _details(model: dict[str, Any], sources: list[str]) -> str:
+def _details(model: dict[str, Any]) -> str:
     told = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
     infilling = "fills no holes" if model["edits"] else "infilling not published"
     if model["percent"]:
-        source = f"[{sources.index(model['source']) + 1}]"
-        infilling = f"infilling {model['percent']}{told} {model['protocol']} {source}"
+        infilling = f"infilling {model['percent']}{told}, {model['protocol']}: {model['source']}"
     return f"{model['about']}; {model['words']}; licence {model['licence']}; {infilling}"

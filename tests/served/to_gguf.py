@@ -27,7 +27,7 @@ def main(folder: Path, file: Path, stored: Callable[[str, np.ndarray], Stored] =
     _tokenizer(writer, folder)
     for name, weight in load_file(folder / "model.safetensors").items():
         values = weight.float().numpy().astype(np.float32)
-        if kind == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+        if kind in ("llama", "granite") and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = _neighbours(values, config)
         content, type_ = stored(name, values)
         writer.add_tensor(names.get_name(name, (".weight", ".bias")), content, raw_dtype=type_)
@@ -63,6 +63,11 @@ def _shape(writer: gguf.GGUFWriter, config: dict[str, object], folder: Path) -> 
         writer.add_tensor("rope_freqs.weight", _factors(folder, rope["rope_theta"], size))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
+    if config["model_type"] == "granite":
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
     writer.add_name("infill-ls fim")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])

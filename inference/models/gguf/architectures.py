@@ -11,7 +11,7 @@ from inference.models.gguf.header import AGAIN, GgufFile, GgufTensor, open_file,
 
 ARCHITECTURE = "general.architecture"
 _DIFFUSION = "diffusion-gemma"
-ARCHITECTURES = ("qwen2", "qwen3", "llama", _DIFFUSION)
+ARCHITECTURES = ("qwen2", "qwen3", "llama", "granite", _DIFFUSION)
 """The architectures whose weights are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
 
 _EMBEDDING = "token_embd.weight"
@@ -34,8 +34,8 @@ _PARTS = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""The hub's names in a layer, by ggml's. In a file of the architecture `llama` the rows of queries and keys have
-another order than on the hub: the numbers that a position turns together are neighbours.
+"""The hub's names in a layer, by ggml's. In a file of `INTERLEAVED_IN_GGUF` the rows of queries and keys have another
+order than on the hub: the numbers that a position turns together are neighbours.
 """
 _DIFFUSION_PLAIN = {
     _EMBEDDING: "model.decoder.embed_tokens.weight",
@@ -75,6 +75,10 @@ _OPTIONAL = {
     "rope_theta": "rope.freq_base",
     "head_dim": "attention.key_length",
     "rotary_size": "rope.dimension_count",
+    "embedding_multiplier": "embedding_scale",
+    "attention_multiplier": "attention.scale",
+    "residual_multiplier": "residual_scale",
+    "logits_scaling": "logit_scale",
 }
 _DIFFUSION_KEYS = _KEYS | {
     "num_experts": "expert_count",

@@ -1,7 +1,7 @@
 """Checks the config.json of a Llama-shaped model and the headers of its weights, before reading any weight.
 
-Llama, Qwen2 and Qwen3 have the same layers under the same names: Qwen2 adds a bias to queries, keys and values, and
-Qwen3 a norm to queries and keys.
+Llama, Qwen2, Qwen3 and Granite have the same layers and names. Qwen2 adds a bias to queries, keys and values,
+Qwen3 a norm to queries and keys; Granite multiplies embeddings, attention scores, what a layer adds, and logits.
 """
 
 import math
@@ -23,8 +23,10 @@ _Factor = Annotated[float, Meta(gt=0, le=1e6)]
 
 ROPE_FACTORS = "rope_freqs.weight"
 """What a GGUF file divides the frequencies by: Llama 3's scaling, computed when the file was made."""
-_UNBIASED = ("llama", "qwen3")
+_UNBIASED = ("llama", "qwen3", "granite")
 _NORMED = ("qwen3",)
+INTERLEAVED_IN_GGUF = ("llama", "granite")
+"""Of these, a GGUF file has the rows of queries and keys in the order that `interleave_rotary` makes."""
 _PART_OF_HEAD = "positions turn only a part of each head, which is not supported"
 
 
@@ -54,7 +56,11 @@ class _Rope(msgspec.Struct):
 
 
 class LlamaConfig(msgspec.Struct, frozen=True):
-    """The part of config.json that describes the network. `rotary_size` is stated by GGUF files."""
+    """The part of config.json that describes the network. `rotary_size` is stated by GGUF files.
+
+    `logits_scaling` divides the logits; without an `attention_multiplier` scores are divided by the root of the head's
+    size.
+    """
 
     vocab_size: Vocabulary
     hidden_size: Size
@@ -76,6 +82,10 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     rope_parameters: _Rope | None = None
     rope_scaling: _Rope | None = None
     max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 24)] = 4096
+    embedding_multiplier: _Factor = 1.0
+    attention_multiplier: _Factor | None = None
+    residual_multiplier: _Factor = 1.0
+    logits_scaling: _Factor = 1.0
 
     def __post_init__(self) -> None:
         """Raises ValueError if the values do not fit each other, or describe a network of another shape."""

@@ -92,7 +92,7 @@ class LlamaNetwork(CausalNetwork):
         self.config = config
         self.layers = layers
         self.embedding = embedding
-        self.norm = norm
+        self.norm = norm / config.logits_scaling
         self.head = head
         self.device = norm.device
         self.on_cpu = norm.device.type == "cpu"
@@ -128,7 +128,7 @@ class LlamaNetwork(CausalNetwork):
         """
         batch, width = ids.shape
         rotary = self.rotary(positions)
-        hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
+        hidden = self.embedding.rows(ids.flatten()) * self.config.embedding_multiplier  # (B * n, d)
         for layer_index, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
             queries, keys, values = self._heads(layer, normed.view(batch, width, -1), rotary)
@@ -139,10 +139,10 @@ class LlamaNetwork(CausalNetwork):
                 mask = None if mask is None else mask[..., -num_last * (queries.shape[2] // keys.shape[2]) :, :]
             if not len(hidden):
                 break
-            hidden = layer.out(self._attention(queries, cached, mask), hidden)
+            hidden = layer.out(self._added(self._attention(queries, cached, mask)), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
-            hidden = layer.down(functional.silu(gate).mul_(up), hidden)
+            hidden = layer.down(self._added(functional.silu(gate).mul_(up)), hidden)
         last = hidden.view(batch, num_last, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
@@ -169,8 +169,14 @@ class LlamaNetwork(CausalNetwork):
         grouped = queries.view(batch, width, kv_heads, heads // kv_heads, head_size).transpose(1, 2)
         grouped = grouped.reshape(batch, kv_heads, -1, head_size).to(self._attention_dtype)
         keys, values = (tensor.to(self._attention_dtype) for tensor in cached)
-        attn_output = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
+        attn_output = functional.scaled_dot_product_attention(
+            grouped, keys, values, attn_mask=mask, scale=self.config.attention_multiplier
+        )
         return attn_output.reshape(batch, kv_heads, width, -1).transpose(1, 2).reshape(batch * width, -1).float()
+
+    def _added(self, rows: Tensor) -> Tensor:
+        """Rows as they are multiplied by the matrix whose product the hidden states get."""
+        return rows if self.config.residual_multiplier == 1.0 else rows * self.config.residual_multiplier
 
     def _mask(self, start: int, end: int) -> Tensor | None:
         """The causal mask, (n * H / G, T), added to the attention scores."""

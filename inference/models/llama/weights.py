@@ -16,7 +16,7 @@ from inference.models.checkpoint_files import first_error_line
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.llama import linear
-from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
+from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.llama.linear import (
     DenseLinear,
     Int8DynamicLinear,
@@ -128,8 +128,7 @@ class NetworkBuilder:
         self._packed_dtype = dtype if packs and dtype.endswith("bit") else ""
         of_packed = torch.float32 if device.type == "cpu" else torch.bfloat16
         self._dtype = of_packed if self._packed_dtype else DTYPES[dtype]
-        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
-        """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
+        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type in INTERLEAVED_IN_GGUF
         self._is_int8 = dtype == EIGHT_BIT and not packs
         self._place = linear.dequant_buffer() if self._is_int8 and not dynamic else None
 

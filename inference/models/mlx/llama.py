@@ -151,7 +151,7 @@ class MlxLlamaNetwork(CausalNetwork):
         self.free_rows = _FREE_ROWS
         self._layers = layers
         self._embedding = embedding
-        self._norm = norm
+        self._norm = norm / config.logits_scaling
         self._head = head
         self._periods = periods
         self._dtype = dtype
@@ -167,7 +167,8 @@ class MlxLlamaNetwork(CausalNetwork):
         """See `CausalNetwork`. Hidden states, keys and values are computed when this returns."""
         new_ids = ids[0].tolist()
         start, width = len(cache.ids), len(new_ids)
-        hidden = self._embedding.rows(mx.array(new_ids))  # (n, d)
+        config = self.config
+        hidden = self._embedding.rows(mx.array(new_ids)) * config.embedding_multiplier  # (n, d)
         for number, layer in enumerate(self._layers):
             operand = self._operand(self._normed(hidden, layer.norm))
             queries, keys = (self._turned(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
@@ -176,10 +177,12 @@ class MlxLlamaNetwork(CausalNetwork):
                 hidden, queries = hidden[width - num_last :], queries[:, :, width - num_last :]
             if not len(hidden):
                 break
-            hidden = hidden + self._product(layer.out, self._operand(self._attention(queries, *seen)))
+            attended = self._operand(self._attention(queries, *seen))
+            hidden = hidden + self._product(layer.out, attended) * config.residual_multiplier
             operand = self._operand(self._normed(hidden, layer.mlp_norm))
             gate, up = self._product(layer.gate, operand), self._product(layer.up, operand)
-            hidden = hidden + self._product(layer.down, self._operand(gate * mx.sigmoid(gate) * up))
+            inner = self._operand(gate * mx.sigmoid(gate) * up)
+            hidden = hidden + self._product(layer.down, inner) * config.residual_multiplier
         last = (self._normed(hidden, self._norm) if num_last else hidden)[None]
         mx.eval(last, *cache.arrays)
         cache.ids += new_ids
@@ -239,7 +242,7 @@ class MlxLlamaNetwork(CausalNetwork):
     def _attention(self, queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
         """Queries (1, H, n, D), the last of T -> float32 (n, H * D)."""
         mask = "causal" if queries.shape[2] > 1 else None
-        scale = self.config.head_size**-0.5
+        scale = self.config.attention_multiplier or self.config.head_size**-0.5
         attended = mx.fast.scaled_dot_product_attention(
             queries.astype(keys.dtype), keys, values, scale=scale, mask=mask
         )

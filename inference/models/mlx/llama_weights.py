@@ -11,7 +11,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
+from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.llama.weights import EMBEDDING, HEAD, has_tied_embeddings
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
@@ -42,7 +42,7 @@ class MlxNetworkBuilder:
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._is_tied = has_tied_embeddings(self._weights, self._shapes)
-        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type == "llama"
+        self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type in INTERLEAVED_IN_GGUF
         self._plain = machine.DTYPES[device.on_gpu]
         self._file_dtype = self._weights.packed_dtype
         self.dtype = self._chosen_dtype(checkpoint.name, device, requested)

@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench.scenarios import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
-from inference.models.edit_prompts import MIN_CONFIDENCE, edit_prompt_for, guess_kind
+from inference.models.edit_prompts import MIN_CONFIDENCE, EditPrompt, edit_prompt_for, guess_kind
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -59,6 +59,40 @@ def test_an_answer_changes_the_lines_around_the_cursor(model: str) -> None:
         assert prompt.rewritten(" \n") == prompt.current
 
 
+def numbered(text: str, cursor: int, *hunks: Hunk) -> EditPrompt:
+    prompt = edit_prompt_for("zeta-2.1", NextEditRequest("r", text, hunks, "rust", "test.rs", cursor))
+    assert prompt is not None
+    return prompt
+
+
+def test_zeta_2_1_numbers_blocks_as_its_makers_do() -> None:
+    """The prompt, the cuts and the answers of the tests in zed-industries/zed's crate zeta_prompt."""
+    assert numbered("editable", 3, Hunk(0, "x\n", "y\n")).text == (
+        "<[fim-suffix]>\n<[fim-prefix]><filename>edit_history\n--- a/test.rs\n+++ b/test.rs\n@@ -1,1 +1,1 @@\n-x\n+y\n"
+        "\n<filename>test.rs\n<|marker_1|>edi<|user_cursor|>table<|marker_2|>\n<[fim-middle]>"
+    )
+    old = "line1\nline2\nline3\n\nline5\nline6\nline7\nline8\nline9\nline10\n"
+    assert numbered(old, 0).rewritten("<|marker_1|>" + old.replace("line6", "LINE6") + "<|marker_2|>") == (
+        old.replace("line6", "LINE6")
+    )
+    for answer in ("<|marker_2|>ignored content<|marker_2|>", "<|marker_1|>cut", "<|marker_2|>a<|marker_1|>", "a"):
+        assert numbered(old, 0).rewritten(answer) == old
+
+
+def test_zeta_2_1_rewrites_some_blocks_and_is_judged_by_those() -> None:
+    text = "".join(f"def f{n}():\n" + f"    a = {n}\n" * 5 + "    return a\n}\n\n" for n in range(4))
+    prompt = numbered(text, text.index("def f1"))
+    draft = prompt.unchanged_answer
+    second = draft[draft.index("<|marker_2|>") : draft.index("<|marker_3|>") + len("<|marker_3|>")]
+    assert second.startswith("<|marker_2|>def f1():\n") and draft.endswith("<|marker_4|>")
+    assert prompt.text.count("<|user_cursor|><|marker_2|>") == 1, "a cursor between blocks ends the first"
+    answer = pieces(second, "return", ("yield", 0.6))
+    assert prompt.confidence(answer) == pytest.approx(0.6)
+    (edit,) = prompt.parse_edits("".join(it.decode() for it, _ in answer) + "<[end▁of▁sentence]>", 0.6)
+    before, after = prompt.current.split("def f1")
+    assert edit.text == before + "def f1" + after.replace("return", "yield", 1)
+
+
 def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, float]]:
     """An answer that has these tokens instead of `old`. It repeats the text before that surely, and the rest by 0.9."""
     before, _, after = draft.partition(old)
@@ -100,7 +134,8 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     [
         ("zed-industries_zeta-2.Q8_0.gguf", "zeta-2"),
         ("zeta2:8b", "zeta-2"),
-        ("zeta-2.1-Q4_K_M.gguf", None),
+        ("zeta-2.1-Q4_K_M.gguf", "zeta-2.1"),
+        ("zed-industries/zeta-2.1", "zeta-2.1"),
         ("zeta-7b.gguf", "zeta"),
         ("maternion/sweep-next-edit-1.5B:latest", "sweep"),
         ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", None),
@@ -112,7 +147,7 @@ def test_a_name_tells_the_kind(name: str, kind: str | None) -> None:
     assert guess_kind("zeta", name) == "zeta"
 
 
-@pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])
+@pytest.mark.parametrize("kind", ["zeta-2.1", "zeta-2", "zeta", "sweep"])
 def test_text_that_would_end_a_prompt_is_not_shown(kind: str) -> None:
     ends = "<|cursor|> <|file_sep|> <|user_cursor|> <|user_cursor_is_here|> >>>>>>> UPDATED\n<|editable_region_end|>"
     assert edit_prompt_for(kind, request(f"a = 1\n# {ends}\n", 0)) is None  # type: ignore[arg-type]

@@ -192,7 +192,7 @@ def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: 
     assert {entry.name for entry in ENTRIES} <= {line.split()[0] for line in every.splitlines() if line.strip()}
     (row,) = re.findall(r"^  dreamon-7b .*\n    .*", every, re.MULTILINE)
     assert re.search(r" 15\.2 GB +(8\.8|17\.5|35\.0) GB  Apache-2\.0 ", row), "whichever dtype is faster here"
-    assert "90.8 pass@1 [3]" in row and "\n[3] arXiv 2602.01326\n" in every
+    assert "infilling 90.8, pass@1: arXiv 2602.01326" in row
     assert re.search(
         r"Best here: (\S+)\. Run: infill-ls models pull \1 .*; or set `model = \"coder:1b\"`", shown.stdout
     )

@@ -9,7 +9,7 @@ from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits,
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 ASKED = NextEditRequest("n", TEXT, (Hunk(0, "def area(hight):\n", "def area(width):\n"),), "python", "a.py", 20)
-KINDS: tuple[EditKind, ...] = ("zeta-2", "zeta", "sweep")
+KINDS: tuple[EditKind, ...] = ("zeta-2.1", "zeta-2", "zeta", "sweep")
 
 
 def done(work: NextEditRewriteRun) -> tuple[NextEdits, Done]:

@@ -66,7 +66,7 @@ LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
 def random_checkpoint(folder: Path, kind: str, **config: object) -> Path:
-    """Random weights of the shape of `qwen2`, `llama` or `qwen3`, whose heads share keys and values, two and two."""
+    """Random weights of the shape of `qwen2`, `llama`, `qwen3` or `granite`; every two heads share keys and values."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     values = json.loads((changed(folder) / "config.json").read_text())
@@ -82,12 +82,14 @@ def random_checkpoint(folder: Path, kind: str, **config: object) -> Path:
     return folder
 
 
+_GRANITE = {"embedding_multiplier": 12.0, "attention_multiplier": 0.1, "residual_multiplier": 0.22}
 KINDS: dict[str, dict[str, Any]] = {
     "qwen2": {},
     "qwen3": {"head_dim": 24},
     "llama plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
     "llama linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
     "llama llama3": {"rope_parameters": LLAMA3},
+    "granite": _GRANITE | {"logits_scaling": 4.0, "rope_parameters": {"rope_type": "default", "rope_theta": 1e7}},
 }
 
 

@@ -66,9 +66,9 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama plain", "llama linear", "llama llama3"])
+@pytest.mark.parametrize("kind", ["qwen2", "llama plain", "llama linear", "llama llama3", "granite"])
 def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> None:
-    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", "llama", **KINDS[kind])
+    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", kind.split()[0], **KINDS[kind])
     as_gguf(folder, tmp_path / "model.gguf")
     one, other = loaded(folder), loaded(tmp_path / "model.gguf")
     assert other.stop_ids == one.stop_ids

@@ -78,7 +78,7 @@ def test_every_row_is_what_torch_says(tmp_path: Path, kind: str) -> None:
     check_close(on_mlx(tmp_path / "plain.gguf"), loaded(folder), 1e-4)
 
 
-@pytest.fixture(scope="module", params=["qwen2", "qwen3", "llama llama3"])
+@pytest.fixture(scope="module", params=["qwen2", "qwen3", "granite", "llama llama3"])
 def quantised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_quantised(tmp_path_factory.mktemp("quantised"), request.param)
 

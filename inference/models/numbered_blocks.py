@@ -1,0 +1,44 @@
+"""Zeta 2.1's numbered blocks: how a region is cut, and an answer that rewrites some of the blocks.
+
+The rules are those of `V0318SeedMultiRegions` in the crate zeta_prompt of zed-industries/zed. Block n stands between
+marks n and n + 1. An answer that repeats one mark changes nothing.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+_MARK = re.compile(r"<\|marker_(\d{1,4})\|>")
+_MIN_LINES, _MAX_LINES, _NUDGE_LINES = 6, 16, 5
+"""Of a block; and how far its start moves down to a line that ends nothing."""
+_END = re.compile(r"[}\])].*|(?:break|continue|return|throw|end);*")
+
+
+def cut_blocks(text: str) -> list[str]:
+    """The blocks of a text, preferably cut behind blank lines."""
+    lines = [line for line in re.split(r"(?<=\n)", text) if line]
+    starts, row = [0], 0
+    while row < len(lines):
+        size = row - starts[-1]
+        follows_blank = row > 0 and lines[row].strip() and not lines[row - 1].strip()
+        near = range(row, min(len(lines), row + _NUDGE_LINES))
+        start = next((it for it in near if (code := lines[it].strip()) and not _END.fullmatch(code)), row)
+        if (follows_blank and size >= _MIN_LINES and len(lines) - start >= _MIN_LINES) or size >= _MAX_LINES:
+            starts.append(start)
+            row = start
+        row += 1
+    return ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+
+
+def marked(blocks: Sequence[str], first: int = 1) -> str:
+    """The blocks from number `first` on with their marks."""
+    return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
+
+
+def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]:
+    """The indices of the first block and behind the last, and their new text; all as they are if none changes."""
+    marks = list(_MARK.finditer(answer))
+    first, last = (int(marks[0][1]), int(marks[-1][1])) if marks else (0, 0)
+    if not 1 <= first < last <= len(blocks) + 1:
+        return 0, len(blocks), "".join(blocks)
+    return first - 1, last - 1, _MARK.sub("", answer[marks[0].end() : marks[-1].start()])
