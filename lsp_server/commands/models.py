@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import sys
 from contextlib import suppress
 from typing import Any
 
@@ -20,16 +19,14 @@ from lsp_server.worker.connect import NotListeningError, attach_to_running
 
 _NAME = "infill-ls models"
 _WORKER_S = 30.0
-_WIDE = 200
-"""Columns if the output is not a terminal."""
 _MAX_SUITABLE = 3
 _COLUMNS = "{:<25} {:>8} {:>8}  {:<14} {}"
 _VERDICTS = {"package": "needs a package", "memory": "too large", "device": "not with MLX"}
-_FOOTNOTE = """\
-Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
-pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
-where it is told it). exact: the line equals the hidden one. Compare only figures of the same kind. Sizes of models in
-several files are computed from the published shapes. Memory: for the weights and the smallest request."""
+_FOOTNOTE = """
+Infilling: HumanEval-Infilling, single line, in percent, as published unless it is our own. pass@1: the tests pass (in
+brackets: the model is told the hole's length). exact: the line equals the hidden one. Compare only equal kinds.
+Memory: for the weights and the smallest request. Sizes of models in several files follow from the published shapes.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +75,7 @@ def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
     here = [name for name, model in models.items() if model["is_here"]]
     suitable = [name for name in catalogue["suitable"] if name not in here][:_MAX_SUITABLE]
     others = [name for name in models if name not in here + suitable]
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE)
+    console = Console(highlight=False, markup=False)
     console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine").rstrip())
     for heading, names in {"Here": here, "Suit this machine": suitable, "Others": others if is_all else []}.items():
         if names:
@@ -88,12 +85,11 @@ def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
             console.print(printable(_line(models[name])).rstrip(), style=style, no_wrap=True, overflow="ellipsis")
             if is_all:
                 console.print(Padding(printable(_details(models[name])), (0, 0, 0, 4)), style="dim")
-    console.print()
-    if is_all:
-        console.print(_FOOTNOTE, soft_wrap=True)
-        console.print()
+    if catalogue["found"]:
+        console.print("From other programs", style="bold")
     for download in catalogue["found"]:
         console.print(printable(_download_line(download)), soft_wrap=True)
+    console.print(_FOOTNOTE if is_all else "", soft_wrap=True)
     advice = steps_to_best_model(catalogue)
     console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
     if not is_all:
