@@ -56,13 +56,8 @@ class EditPrompt:
     opening: str = ""
     blocks: tuple[str, ...] = ()
 
-    @property
-    def unchanged_answer(self) -> str:
-        """The answer that would change nothing."""
-        return self._unchanged("")
-
-    def _unchanged(self, answer: str) -> str:
-        """The part of the region that an answer rewrites, as that would repeat it."""
+    def unchanged_answer(self, answer: str = "") -> str:
+        """What would change nothing of all that an answer rewrites."""
         if self.blocks:
             first, last, _ = rewritten_blocks(self.blocks, answer)
             return marked(self.blocks[first:last], first + 1)
@@ -80,7 +75,7 @@ class EditPrompt:
         new = b"".join(token for token, _ in tokens)
         stops = [offset for end in self.stop_strings if (offset := new.find(end.encode())) >= 0]
         rewrite = new[: min(stops, default=len(new))]
-        unchanged = self._unchanged(rewrite.decode("utf-8", "replace"))
+        unchanged = self.unchanged_answer(rewrite.decode("utf-8", "replace"))
         changed = _changes(unchanged.encode().rstrip(b"\n"), rewrite.rstrip(b"\n"))
         offset, probs = 0, []
         for token, prob in tokens:

@@ -75,7 +75,7 @@ class NextEditRewriteRun(RequestRun[_Event]):
 
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
-        draft = self._model.vocabulary.encode(prompt.unchanged_answer)
+        draft = self._model.vocabulary.encode(prompt.unchanged_answer())
         family = self._model.fim_adapter
         with closing(family.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):

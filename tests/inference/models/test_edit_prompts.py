@@ -82,7 +82,7 @@ def test_zeta_2_1_numbers_blocks_as_its_makers_do() -> None:
 def test_zeta_2_1_rewrites_some_blocks_and_is_judged_by_those() -> None:
     text = "".join(f"def f{n}():\n" + f"    a = {n}\n" * 5 + "    return a\n}\n\n" for n in range(4))
     prompt = numbered(text, text.index("def f1"))
-    draft = prompt.unchanged_answer
+    draft = prompt.unchanged_answer()
     second = draft[draft.index("<|marker_2|>") : draft.index("<|marker_3|>") + len("<|marker_3|>")]
     assert second.startswith("<|marker_2|>def f1():\n") and draft.endswith("<|marker_4|>")
     assert prompt.text.count("<|user_cursor|><|marker_2|>") == 1, "a cursor between blocks ends the first"
@@ -114,7 +114,7 @@ def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, f
 def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, float]], sure: float) -> None:
     prompt = edit_prompt_for("sweep", request(TEXT, TEXT.index("line30")))
     assert prompt is not None
-    answer = pieces(prompt.unchanged_answer, old, *new)
+    answer = pieces(prompt.unchanged_answer(), old, *new)
     assert prompt.confidence(answer) == pytest.approx(sure)
     found = prompt.parse_edits(b"".join(text for text, _ in answer).decode(), prompt.confidence(answer))
     assert len(found) == (sure >= MIN_CONFIDENCE and sure < 1)
@@ -125,7 +125,7 @@ def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
     """Zeta's end mark takes the place of the region's last line feed."""
     prompt = edit_prompt_for(kind, request(TEXT, TEXT.index("line30")))
     assert prompt is not None
-    answer = pieces(prompt.unchanged_answer.rstrip("\n"), "line31", ("line9", 0.3))
+    answer = pieces(prompt.unchanged_answer().rstrip("\n"), "line31", ("line9", 0.3))
     assert prompt.confidence([*answer, (prompt.stop_strings[0].encode(), 1.0)]) == pytest.approx(0.3)
 
 
