@@ -379,6 +379,7 @@ def test_text_is_split_as_the_library_does(pre: str, tmp_path: Path) -> None:
     [
         ("qwen2", ["x", "1", "2", " +=\n\n", "  ", " y"]),
         ("llama-bpe", ["x", "123", "4", " +=\n\n", "  ", " y"]),
+        ("dbrx", ["x", "123", "4", " +=\n\n", "  ", " y"]),
         ("seed-coder", ["x", "1", "2", "3", "4", " +=", "\n\n", "  ", " y"]),
         ("deepseek-coder", ["x", "1", "2", "3", "4", " +=", "\n", "\n", "  ", " y", " ()", "\r", "日本", "é"]),
     ],

@@ -55,6 +55,7 @@ async def test_a_servers_prompt_begins_with_the_files_name() -> None:
         ("mistralai/Codestral-22B-v0.1", "codestral"),
         ("ibm-granite/granite-8b-code-base-4k", "granite"),
         ("ByteDance-Seed/Seed-Coder-8B-Base", "seed-coder"),
+        ("Mellum2-12B-A2.5B-Base.Q4_K_M.gguf", "mellum"),
         ("JetBrains/Mellum-4b-base", "mellum"),
         ("codellama/CodeLlama-7b-hf", "codellama"),
         ("codellama:34b", None),
