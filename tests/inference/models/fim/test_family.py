@@ -206,7 +206,7 @@ def built(place: Path, dtype: str, packs: bool) -> LlamaFimAdapter:
     return LlamaFimAdapter(found, found.tokenizer(), builder.network(lambda _share, _what: None), dtype)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama llama3"])
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "granite", "llama llama3"])
 def test_cuda_multiplies_a_files_own_codes(kind: str, tmp_path: Path) -> None:
     """In the memory that was reckoned."""
     packed, plain = write_quantised(tmp_path / "model", kind)
