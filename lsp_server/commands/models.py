@@ -23,8 +23,8 @@ _MAX_SUITABLE = 3
 _COLUMNS = "{:<25} {:>8} {:>8}  {:<14} {}"
 _VERDICTS = {"package": "needs a package", "memory": "too large", "device": "not with MLX"}
 _FOOTNOTE = """
-Infilling: HumanEval-Infilling, single line, in percent, as published unless it is our own. pass@1: the tests pass (in
-brackets: the model is told the hole's length). exact: the line equals the hidden one. Compare only equal kinds.
+Infilling: HumanEval-Infilling, single line, in percent, as published unless it is our own. pass@1: the tests pass (in \
+brackets: the model is told the hole's length). exact: the line equals the hidden one. Compare only equal kinds. \
 Memory: for the weights and the smallest request. Sizes of models in several files follow from the published shapes.
 """
 
@@ -89,7 +89,7 @@ def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
         console.print("From other programs", style="bold")
     for download in catalogue["found"]:
         console.print(printable(_download_line(download)), soft_wrap=True)
-    console.print(_FOOTNOTE if is_all else "", soft_wrap=True)
+    console.print(_FOOTNOTE if is_all else "")
     advice = steps_to_best_model(catalogue)
     console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
     if not is_all:
