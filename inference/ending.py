@@ -522,7 +522,7 @@ def _ends_in_string(text: str) -> bool:
     *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
     last = text[start:]
     is_open = last[:1] in ("'", '"', "`") and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
-    code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text[:start]) else r"[#$]\{.*", last)
+    code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text, max(0, start - 3), start) else r"[#$]\{.*", last)
     return is_open and (code is None or code[0].count("{") <= code[0].count("}"))
 
 
