@@ -197,8 +197,8 @@ class FillEnding:
         for index in range(first, len(lines)):
             begins_file = self._begins_file(lines, index)
             is_out = index and self._is_outside(lines[index])
-            is_last = is_whole and not "".join(lines[index + 1 :]).strip()
-            is_of_next = is_out and _COMMENT.match(lines[index].lstrip()) and not (begins_file or is_last)
+            is_comment = is_out and not begins_file and _COMMENT.match(lines[index].lstrip()) is not None
+            is_of_next = is_comment and not (is_whole and not "".join(lines[index + 1 :]).strip())
             if not is_of_next and lines[index].strip():
                 if is_out or begins_file or self._repeats_below(lines, index, is_whole=is_whole):
                     block = "\n".join(lines[: min(end, index)]).rstrip("\r")
