@@ -36,18 +36,12 @@ from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor, ShownEdit, 
 from inference.messages import Hunk
 from inference.models import edit_prompts
 from inference.models.catalogue import EMBEDDED
+from inference.models.edit_prompts import EditPrompt
 
 _MAX_OFFERS = 24
 _ROOT = "file:///project"
 _HISTORY = "file:///history{}"
 """A folder for each change of another text."""
-_REGION = re.compile(
-    r"(?:<<<<<<< CURRENT\n(?P<zeta2>.*)=======\n<\[fim-middle\]>"
-    r"|<\|editable_region_start\|>\n(?P<zeta>.*)<\|editable_region_end\|>.*"
-    r"|<\|file_sep\|>current/[^\n]*\n(?P<sweep>.*)<\|file_sep\|>updated/[^\n]*\n(?P<written>.*))\Z",
-    re.DOTALL,
-)
-_MARKS = re.compile(r"<\|editable_region_start\|>\n|<\|user_cursor\|>|<\|user_cursor_is_here\|>|<\|cursor\|>")
 
 
 @dataclass(frozen=True)
@@ -98,12 +92,12 @@ def _history(text: str) -> Iterator[Hunk]:
         yield Hunk(0, old.removeprefix("<|old|>\n"), new.removesuffix("\n") + "\n", path.strip())
 
 
-def _region(prompt: str) -> tuple[str, str]:
-    """The region that a prompt asks to rewrite, and the start of the rewrite, if it has that. Raises ValueError."""
-    match = _REGION.search(prompt)
-    if match is None:
+def _read_prompt(prompt: str) -> tuple[EditPrompt, str]:
+    """The prompt and its region, with one line feed at the end. Raises ValueError."""
+    found = edit_prompts.read_edit_prompt(prompt)
+    if found is None:
         raise ValueError(f"a prompt of no known kind: {prompt[-80:]!r}")
-    return _MARKS.sub("", match["zeta2"] or match["zeta"] or match["sweep"]), match["written"] or ""
+    return found[0], found[0].current.rstrip("\n") + "\n"
 
 
 @dataclass(frozen=True)
@@ -120,22 +114,20 @@ class RecordedModel:
         rewrites = dict[str, str]()
         for answer in map(json.loads, file.read_text("utf-8").splitlines()):
             if answer["model"] == name:
-                region, start = _region(answer["prompt"])
-                rewrites[region] = (start + _MARKS.sub("", answer["text"])).rstrip("\n") + "\n"
-                if not answer["text"].strip():
-                    rewrites[region] = region
+                prompt, region = _read_prompt(answer["prompt"])
+                rewrites[region] = prompt.rewritten(answer["text"]).rstrip("\n") + "\n"
         if not rewrites:
             raise ValueError(f"{file} has no answers of {name}")
         return cls(name, rewrites, is_verbose)
 
     def complete(self, prompt: str) -> str:
         """The answer to a prompt. Raises ValueError."""
-        region, start = _region(prompt)
+        asked, region = _read_prompt(prompt)
         rewrite = self.rewrites.get(region, region)
         if self.is_verbose:
             diff = [*unified_diff(region.splitlines(), rewrite.splitlines(), n=0, lineterm="")][2:]
             _say("answer:", *(f"\n        {line}" for line in diff))
-        return rewrite.removeprefix(start)
+        return asked.answer_with(rewrite, asked.stop_strings)
 
     @contextmanager
     def served(self) -> Iterator[str]:

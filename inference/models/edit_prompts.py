@@ -1,18 +1,20 @@
-"""The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten.
+"""The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten. We
+write them for a model, and read those that a plugin wrote for one.
 
 Zeta 2.1, 2 and 1: zed-industries/zed's crates zeta_prompt and zeta. Sweep: the card of sweepai/sweep-next-edit-1.5B.
 Code that contains a text which structures a prompt would end it, so it is not shown.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from string import Formatter
 
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
 from inference.models.family import common_end_lengths
-from inference.models.numbered_blocks import cut_blocks, marked, rewritten_blocks
+from inference.models.numbered_blocks import cut_blocks, marked, rewritten_blocks, unmarked
 
 MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
@@ -28,6 +30,8 @@ _AROUND_LINES = 100
 """How much of the file to show before and behind the region."""
 _MAX_LINE_CHARS = 2_000
 """A region with a longer line is no code that people write."""
+MAX_PROMPT_CHARS = 100_000
+"""How long a plugin's prompt may be; usual ones have some 20,000."""
 _NAMES: dict[EditKind, re.Pattern[str]] = {
     "sweep": re.compile(r"sweep", re.IGNORECASE),
     "zeta-2.1": re.compile(r"(?<![a-z])zeta[-_ ]?2[-_.]1(?![\d.]*b|\d)", re.IGNORECASE),
@@ -62,6 +66,14 @@ class EditPrompt:
             first, last, _ = rewritten_blocks(self.blocks, answer)
             return marked(self.blocks[first:last], first + 1)
         return self.opening + _plain(self.current).removeprefix(self.forced)
+
+    def answer_with(self, new: str, stops: Sequence[str]) -> str:
+        """The answer that makes the region `new` unless that is cut, and its end unless a client's `stops` cut that."""
+        end = self.stop_strings[0]
+        new = self.current if any(stop in new for stop in (*self.stop_strings, *stops)) else new
+        answer = self.opening + (new if end.startswith("\n") else _ended(new)).removeprefix(self.forced)
+        answer = marked([new, *[""] * (len(self.blocks) - 1)]) if self.blocks else answer
+        return answer if any(stop in end for stop in stops) else answer + end
 
     def parse_edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The edits in the model's rewrite; empty if its confidence is below the minimum or nothing changes."""
@@ -104,7 +116,8 @@ class EditPrompt:
 class _Excerpt:
     """What a prompt shows: a region and the lines before and after it, with line feeds alone; the latest changes.
 
-    `cursor` is the cursor's place in the region, and `first` the number of its first line, from 1.
+    `cursor` is the cursor's place in the region, `first` the number of its first line, from 1, and `begun` the start of
+    the rewrite that a prompt read already has.
     """
 
     path: str
@@ -114,6 +127,7 @@ class _Excerpt:
     first: int
     cursor: int
     hunks: tuple[Hunk, ...]
+    begun: str = ""
 
     def region(self, mark: str = "") -> str:
         """The region with a mark for the cursor, and a line feed at its end."""
@@ -129,11 +143,14 @@ class _Excerpt:
 class _Kind:
     """A model's prompt: how many lines above and below the cursor's it rewrites, and what ends its answer.
 
-    No text in it may contain the `controls`. The model's vocabulary must have `tokens`.
+    `write` gives the fields of the `template` that show an excerpt, and `read` the excerpt that they show. No text in
+    it may contain the `controls`, of which the first marks the cursor. The model's vocabulary must have `tokens`.
     """
 
     lines: int
-    write: Callable[[_Excerpt], str]
+    template: str
+    write: Callable[[_Excerpt, str], dict[str, str]]
+    read: Callable[[Mapping[str, str], str], _Excerpt]
     ends: tuple[str, ...]
     controls: tuple[str, ...]
     tokens: tuple[str, ...] = ()
@@ -204,8 +221,74 @@ def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | No
         hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, how.controls))[-_MAX_HUNKS:],
     )
     existing = excerpt.written if how.is_begun else ""
+    text = how.template.format(**how.write(excerpt, how.controls[0]))
     blocks = cut_blocks(excerpt.now) if how.is_numbered else ()
-    return EditPrompt(how.write(excerpt), start, now, existing, how.ends, how.controls, how.opening, tuple(blocks))
+    return EditPrompt(text, start, now, existing, how.ends, how.controls, how.opening, tuple(blocks))
+
+
+def read_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
+    """The opposite of `edit_prompt_for`: the region that a plugin's prompt asks for, and the request, without an id,
+    with what it shows of the file as the text. None if it is of no edit model. Raises ValueError if it is malformed.
+    """
+    problem = ""
+    for kind, how in _KINDS.items():
+        cursor, first, *_, last = (how.controls[0], *(literal for literal, *_ in Formatter().parse(how.template)))
+        if not (prompt.startswith(first) and cursor in prompt and last.strip().rpartition("\n")[2] in prompt):
+            continue
+        if len(prompt) > MAX_PROMPT_CHARS:
+            raise ValueError(f"the prompt has more than {MAX_PROMPT_CHARS} characters; send less of the file")
+        fields = _fields(how.template, prompt)
+        shown = how.read(fields, cursor) if fields and fields["region"].count(cursor) == 1 else None
+        if shown is None or not shown.now.startswith(shown.begun):
+            problem = (
+                f"the prompt is not quite that of {kind}: a region with one {cursor} stands between that format's "
+                "marks, and a begun answer is its start"
+            )
+            continue
+        text = shown.before + (_ended(shown.now) if shown.after else shown.now) + shown.after
+        hunks = tuple(hunk for hunk in shown.hunks if _may_show(hunk, how.controls))
+        asked = NextEditRequest("", text, hunks, path=shown.path, cursor=len(shown.before) + shown.cursor)
+        blocks = tuple(cut_blocks(shown.now)) if how.is_numbered else ()
+        ends, start = how.ends, len(shown.before)
+        return EditPrompt(prompt, start, shown.now, shown.begun, ends, how.controls, how.opening, blocks), asked
+    if problem:
+        raise ValueError(problem)
+    return None
+
+
+def _fields(template: str, text: str) -> dict[str, str] | None:
+    """The fields of a text that a template made; None if it did not. A field may hold the literal that follows it."""
+    (first, first_name, *_), *others = Formatter().parse(template)
+    fields = dict[str, str]()
+    for literal, name, *_ in reversed(others):
+        if literal not in text:
+            return None
+        text, _, fields[name or ""] = text.rpartition(literal)
+    return None if fields.get("") else {**fields, str(first_name): text.removeprefix(first)}
+
+
+def _sections(files: str, mark: str) -> list[tuple[str, str]]:
+    """The names and texts of files between marks."""
+    parts = re.split(f"^{re.escape(mark)}", files, flags=re.MULTILINE)
+    return [(name, text) for name, _, text in (part.partition("\n") for part in parts)]
+
+
+def _read_region(region: str, mark: str) -> tuple[str, int]:
+    """A region as shown, without the mark, and the cursor in it. A line feed right after the cursor only ends it."""
+    now, _, rest = region.partition(mark)
+    return now + ("" if rest == "\n" else rest), len(now)
+
+
+def _read_diffs(history: str, head: str, own_path: str) -> Iterator[Hunk]:
+    """The changes in diffs, each after a `head` with its path, without line numbers: some plugins count each from 1."""
+    heads = [*re.finditer(head, history, re.MULTILINE)]
+    for match, end in zip(heads, [*(match.start() for match in heads), len(history)][1:], strict=True):
+        path = "" if match[1].strip("/") == own_path.strip("/") else match[1]
+        for part in re.split(r"^@@.*\n", history[match.end() : end], flags=re.MULTILINE):
+            lines = [*takewhile(lambda line: line[0] in "-+ \\", LINE.findall(part))]
+            old, new = ("".join(_ended(line[1:]) for line in lines if line[0] in signs) for signs in ("- ", "+ "))
+            if old != new:
+                yield Hunk(0, old, new, path)
 
 
 def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
@@ -213,27 +296,44 @@ def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
     return len(both) <= _MAX_HUNK_CHARS and not any(mark in both for mark in controls)
 
 
-def _zeta_2(excerpt: _Excerpt) -> str:
-    return _seed_coder(excerpt, f"<<<<<<< CURRENT\n{excerpt.region(_CURSOR)}=======", "\n")
+_SEED_CODER = "<[fim-suffix]>{after}<[fim-prefix]><filename>{files}"
+_ZETA_2 = _SEED_CODER + "<<<<<<< CURRENT\n{region}=======\n<[fim-middle]>"
+_ZETA_2_1 = _SEED_CODER + "<|marker_1|>{region}\n<[fim-middle]>"
+_FILENAME = "<filename>"
+_HISTORY = "edit_history"
 
 
-def _zeta_2_1(excerpt: _Excerpt) -> str:
+def _write_zeta_2(excerpt: _Excerpt, mark: str, between: str = "\n") -> dict[str, str]:
+    """The fields, with a text `between` two changes."""
+    paths = (hunk.path or excerpt.path for hunk in excerpt.hunks)
+    events = [f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}" for path, hunk in zip(paths, excerpt.hunks, strict=True)]
+    history = f"{_HISTORY}\n{between.join(events)}\n{_FILENAME}" if events else ""
+    return {
+        "after": _ended(excerpt.after),
+        "files": f"{history}{excerpt.path}\n{excerpt.before}",
+        "region": excerpt.region(mark),
+    }
+
+
+def _write_zeta_2_1(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     blocks, cursor = cut_blocks(excerpt.now), excerpt.cursor
     here = next(index for index, end in enumerate(accumulate(map(len, blocks))) if cursor <= end)
     cursor -= sum(map(len, blocks[:here]))
-    blocks[here] = blocks[here][:cursor] + _CURSOR + blocks[here][cursor:]
-    return _seed_coder(excerpt, marked(blocks), "")
+    blocks[here] = blocks[here][:cursor] + mark + blocks[here][cursor:]
+    return {**_write_zeta_2(excerpt, mark, ""), "region": marked(blocks).removeprefix("<|marker_1|>")}
 
 
-def _seed_coder(excerpt: _Excerpt, region: str, between: str) -> str:
-    """A prompt of Seed-Coder's tokens, with a text `between` two changes."""
-    paths = (hunk.path or excerpt.path for hunk in excerpt.hunks)
-    events = [f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}" for path, hunk in zip(paths, excerpt.hunks, strict=True)]
-    history = f"<filename>edit_history\n{between.join(events)}\n" if events else ""
-    return (
-        f"<[fim-suffix]>{_ended(excerpt.after)}<[fim-prefix]>{history}<filename>{excerpt.path}\n{excerpt.before}{region}\n"
-        "<[fim-middle]>"
-    )
+def _read_zeta_2_1(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    now, _, rest = unmarked(fields["region"]).partition(mark)
+    return replace(_read_zeta_2(fields, mark), now=now + rest, cursor=len(now))
+
+
+def _read_zeta_2(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    *others, (path, before) = _sections(fields["files"], _FILENAME)
+    history = "".join(text for name, text in others if name == _HISTORY)
+    hunks = _read_diffs(history, r"^--- a/.*\n\+\+\+ b/(.*)\n", path)
+    now, cursor = _read_region(fields["region"], mark)
+    return _Excerpt(path, before, now, fields["after"].removeprefix("\n"), 0, cursor, tuple(hunks))
 
 
 _ZETA = """### Instruction:
@@ -246,39 +346,66 @@ provides, suggesting the appropriate edits within the excerpt, taking into accou
 
 ### User Excerpt:
 
-```{path}
-{before}<|editable_region_start|>
+```{file}<|editable_region_start|>
 {region}<|editable_region_end|>
 {after}```
 
 ### Response:
 """
+_START_OF_FILE = "<|start_of_file|>\n"
 
 
-def _zeta(excerpt: _Excerpt) -> str:
+def _write_zeta(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     edits = (f'User edited "{hunk.path or excerpt.path}":\n```diff\n{_diff(hunk)}```' for hunk in excerpt.hunks)
     is_start = excerpt.first - 1 == excerpt.before.count("\n")
-    return _ZETA.format(
-        edits="\n\n".join(edits),
-        path=excerpt.path,
-        before=("<|start_of_file|>\n" if is_start else "") + excerpt.before,
-        region=excerpt.region("<|user_cursor_is_here|>"),
-        after=excerpt.after and _ended(excerpt.after),
-    )
+    return {
+        "edits": "\n\n".join(edits),
+        "file": f"{excerpt.path}\n{_START_OF_FILE if is_start else ''}{excerpt.before}",
+        "region": excerpt.region(mark),
+        "after": excerpt.after and _ended(excerpt.after),
+    }
 
 
-def _sweep(excerpt: _Excerpt) -> str:
+def _read_zeta(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    path, _, before = fields["file"].partition("\n")
+    hunks = _read_diffs(fields["edits"], r'^User edited "?(.*?)"?:\n```diff\n', path)
+    now, cursor = _read_region(fields["region"].removesuffix("\n"), mark)
+    return _Excerpt(path, before.removeprefix(_START_OF_FILE), now, fields["after"], 0, cursor, tuple(hunks))
+
+
+_FILE_SEP = "<|file_sep|>"
+_SWEEP = "<|file_sep|>{files}<|file_sep|>original/{original}<|file_sep|>current/{region}<|file_sep|>updated/{begun}"
+
+
+def _write_sweep(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     last = excerpt.first + excerpt.region().count("\n") - 1
     location = f"{excerpt.path}:{excerpt.first}:{last}"
     diffs = (
-        f"<|file_sep|>{hunk.path or excerpt.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
+        f"{_FILE_SEP}{hunk.path or excerpt.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
         for hunk in excerpt.hunks
     )
-    return (
-        f"<|file_sep|>{excerpt.path}\n{_ended(excerpt.before + excerpt.now + excerpt.after)}{''.join(diffs)}"
-        f"<|file_sep|>original/{location}\n{excerpt.region()}<|file_sep|>current/{location}\n{excerpt.region('<|cursor|>')}"
-        f"<|file_sep|>updated/{location}\n{excerpt.written}"
-    )
+    return {
+        "files": f"{excerpt.path}\n{_ended(excerpt.before + excerpt.now + excerpt.after)}{''.join(diffs)}",
+        "original": f"{location}\n{excerpt.region()}",
+        "region": f"{location}\n{excerpt.region(mark)}",
+        "begun": f"{location}\n{excerpt.written}",
+    }
+
+
+def _read_sweep(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    place, _, region = fields["region"].partition("\n")
+    path = re.sub(r":\d+:\d+\Z", "", place)
+    now, cursor = _read_region(region, mark)
+    before, after, hunks = "", "", list[Hunk]()
+    for name, text in _sections(fields["files"], _FILE_SEP):
+        changed = name.removesuffix(".diff")
+        if name == path and now in text:
+            before, _, after = text.partition(now)
+        elif changed != name:
+            old, *new = re.split("^updated:\n", text.removeprefix("original:\n"), maxsplit=1, flags=re.MULTILINE)
+            hunks += [Hunk(0, old, each, "" if changed == path else changed) for each in new]
+    after = after if now.endswith("\n") else after.removeprefix("\n")
+    return _Excerpt(path, before, now, after, 0, cursor, tuple(hunks), fields["begun"].partition("\n")[2])
 
 
 def _diff(hunk: Hunk) -> str:
@@ -296,35 +423,42 @@ def _ended(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-_CURSOR = "<|user_cursor|>"
-_SEED_CODER = ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>")
+_SEED_CODER_TOKENS = ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>")
 _SEED_CODER_END = "<[end▁of▁sentence]>"
 _KINDS: dict[EditKind, _Kind] = {
     "zeta-2.1": _Kind(
         15,
-        _zeta_2_1,
+        _ZETA_2_1,
+        _write_zeta_2_1,
+        _read_zeta_2_1,
         (_SEED_CODER_END,),
-        (*_SEED_CODER, _SEED_CODER_END, "<|marker_", _CURSOR),
-        tokens=_SEED_CODER,
+        ("<|user_cursor|>", *_SEED_CODER_TOKENS, _SEED_CODER_END, "<|marker_"),
+        tokens=_SEED_CODER_TOKENS,
         is_numbered=True,
     ),
     "zeta-2": _Kind(
         15,
-        _zeta_2,
+        _ZETA_2,
+        _write_zeta_2,
+        _read_zeta_2,
         (">>>>>>> UPDATED\n", ">>>>>>> UPDATED"),
-        (*_SEED_CODER, "<<<<<<< CURRENT", ">>>>>>> UPDATED", _CURSOR),
-        tokens=_SEED_CODER,
+        ("<|user_cursor|>", *_SEED_CODER_TOKENS, "<<<<<<< CURRENT", ">>>>>>> UPDATED"),
+        tokens=_SEED_CODER_TOKENS,
     ),
     "zeta": _Kind(
         20,
-        _zeta,
+        _ZETA,
+        _write_zeta,
+        _read_zeta,
         ("\n<|editable_region_end|>",),
-        ("<|start_of_file|>", "<|editable_region_start|>", "<|editable_region_end|>", "<|user_cursor_is_here|>"),
+        ("<|user_cursor_is_here|>", "<|start_of_file|>", "<|editable_region_start|>", "<|editable_region_end|>"),
         opening="<|editable_region_start|>\n",
     ),
     "sweep": _Kind(
         20,
-        _sweep,
+        _SWEEP,
+        _write_sweep,
+        _read_sweep,
         ("<|file_sep|>", "<|endoftext|>"),
         ("<|cursor|>", "<|file_sep|>", "<|endoftext|>"),
         tokens=("<|file_sep|>", "<|endoftext|>"),

@@ -35,10 +35,15 @@ def marked(blocks: Sequence[str], first: int = 1) -> str:
     return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
 
 
+def unmarked(text: str) -> str:
+    """The blocks without their marks."""
+    return _MARK.sub("", text)
+
+
 def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]:
     """The indices of the first block and behind the last, and their new text; all as they are if none changes."""
     marks = list(_MARK.finditer(answer))
     first, last = (int(marks[0][1]), int(marks[-1][1])) if marks else (0, 0)
     if not 1 <= first < last <= len(blocks) + 1:
         return 0, len(blocks), "".join(blocks)
-    return first - 1, last - 1, _MARK.sub("", answer[marks[0].end() : marks[-1].start()])
+    return first - 1, last - 1, unmarked(answer[marks[0].end() : marks[-1].start()])

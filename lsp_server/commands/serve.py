@@ -26,7 +26,7 @@ from lsp_server.commands.arguments import (
 from lsp_server.lsp import transports
 from lsp_server.lsp.transports import StartConversation
 from lsp_server.server import InfillServer
-from lsp_server.settings.worker_options import worker_options
+from lsp_server.settings.worker_options import edit_model_options, worker_options
 from lsp_server.worker import WorkerClient
 
 EXIT_USAGE = 2
@@ -201,10 +201,12 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     is_compulsory = server_token.token_source(role=OWN_ENDPOINT) == OWN_ENDPOINT.token_variable
     access = AccessControl(secret, is_compulsory=is_compulsory, any_user=args.any_user)
     hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), host_port.host}
-    client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
+    name, edit_options = "infill-ls serve --http", edit_model_options(settings)
+    client = WorkerClient(worker_options(settings), name=name)
+    edit_model = WorkerClient(edit_options, name=name) if edit_options else None
     middleware = app.access_middleware(access=access, hosts=hosts, origins=args.allow_origin)
     _announce(args, host_port, secret)
-    await app.serve(app.CompletionEndpoints(client, settings).app(middleware), sockets, access)
+    await app.serve(app.CompletionEndpoints(client, settings, edit_model).app(middleware), sockets, access)
 
 
 def _fail(why: str) -> int:

@@ -26,12 +26,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from inference.deadline import Deadline
-from inference.messages import Draft, ErrorCode, Stats
+from inference.messages import Draft, ErrorCode, NextEditRequest, Stats
 from inference.models.catalogue import EMBEDDED
+from inference.models.edit_prompts import EditPrompt
 from inference.remote.access import ACCESS_HINT, AccessControl
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
 from lsp_server.http import schemas
+from lsp_server.http.rewriting import RegionRewriter
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import traceback_of
@@ -128,11 +130,12 @@ def _is_address(host: str) -> bool:
 
 
 class CompletionEndpoints:
-    """Answers the plugins' requests by having the worker fill holes."""
+    """Answers the plugins' requests by having the worker fill holes, or rewrite regions."""
 
-    def __init__(self, client: WorkerClient, settings: Settings) -> None:
+    def __init__(self, client: WorkerClient, settings: Settings, edit_model: WorkerClient | None = None) -> None:
         self._client = client
         self._settings = settings
+        self._rewriter = RegionRewriter(client, edit_model, settings)
 
     def app(self, middleware: list[Middleware]) -> Starlette:
         """The application. It loads the model when it begins to serve."""
@@ -163,7 +166,8 @@ class CompletionEndpoints:
         yield
         loading.cancel()
         await asyncio.gather(loading, return_exceptions=True)  # the next request said why it failed
-        await self._client.close()
+        for client in filter(None, (self._client, self._rewriter.edit_model)):
+            await client.close()
 
     async def _health(self, _: Request) -> Response:
         await self._model(HEALTH_MS)
@@ -198,14 +202,18 @@ class CompletionEndpoints:
 
     async def _answer(self, params: schemas.CompletionRequest, client: str) -> Response:
         try:
-            fim_input = schemas.screened_fim_input(params, self._settings)
+            edit_prompt = schemas.screened_edit_prompt(params, self._settings)
+            fim_input = schemas.FimInput("", "") if edit_prompt else schemas.screened_fim_input(params, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         model = await self._model(self._settings.deadline_ms.invoked)
         is_empty = not (fim_input.path or fim_input.prefix.strip() or fim_input.suffix.strip())
-        if params.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
+        if edit_prompt is not None:
+            events = self._rewrite_events(params, *edit_prompt, client)
+        elif params.wanted_tokens == 0 or is_empty:  # llama.vim lets other files be read ahead
             return JSONResponse(params.response(schemas.CompletionResult("", 0.0, is_cut=not is_empty), model))
-        events = self._events(params, fim_input, client)
+        else:
+            events = self._events(params, fim_input, client)
         event = await anext(events)
         if params.stream:
             media_type = "application/x-ndjson" if params.event_format.startswith("{") else "text/event-stream"
@@ -213,6 +221,15 @@ class CompletionEndpoints:
         while not isinstance(event, schemas.CompletionResult):
             event = await anext(events)
         return JSONResponse(params.response(event, model))
+
+    async def _rewrite_events(
+        self, params: schemas.CompletionRequest, prompt: EditPrompt, shown: NextEditRequest, client: str
+    ) -> _Events:
+        """The answer as one part, then as a whole. Raises WorkerError."""
+        since = Deadline(self._settings.deadline_ms.automatic)
+        answer = prompt.answer_with(await self._rewriter.rewrite(prompt, shown, client), params.stops)
+        yield answer
+        yield schemas.CompletionResult(answer, since.elapsed_ms)
 
     async def _events(self, params: schemas.CompletionRequest, fim_input: schemas.FimInput, client: str) -> _Events:
         """The text in parts, then as a whole. Ending early cancels the request. Raises WorkerError."""

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from inference.ending import CONTROL_TOKEN
-from inference.messages import HoleKind, Snippet, Stats
+from inference.messages import HoleKind, NextEditRequest, Snippet, Stats
+from inference.models.edit_prompts import EditPrompt, read_edit_prompt
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget
@@ -296,10 +297,29 @@ def screened_fim_input(request: CompletionRequest, settings: Settings) -> FimInp
     fim_input = request.fim_input()
     if CONTROL_TOKEN.match(fim_input.prefix):
         raise ValueError("the prompt is in tokens of an unknown form; send the text before the cursor and the suffix")
-    if is_secret(fim_input.path, settings):
-        raise ValueError("files like this one may hold secrets and are never sent to a model")
+    _refuse_secret(fim_input.path, settings)
     context = tuple(snippet for snippet in fim_input.context if not is_secret(snippet.path, settings))
     return replace(fim_input, context=context)
+
+
+def screened_edit_prompt(request: CompletionRequest, settings: Settings) -> tuple[EditPrompt, NextEditRequest] | None:
+    """The request's prompt if it is an edit model's, and what it shows, without changes of secret files. Raises
+    ValueError if its own file is one, or if the prompt is malformed.
+    """
+    found = read_edit_prompt(request.prompt if isinstance(request.prompt, str) else request.prompt[0])
+    if found is None:
+        return None
+    prompt, shown = found
+    _refuse_secret(shown.path, settings)
+    if end := next((end for end in (*prompt.stop_strings, *request.stops) if end in prompt.current), ""):
+        raise ValueError(f"the region contains {end!r}, which would end an answer; nothing can be said about this text")
+    hunks = tuple(hunk for hunk in shown.hunks if not is_secret(hunk.path, settings))
+    return prompt, msgspec.structs.replace(shown, hunks=hunks)
+
+
+def _refuse_secret(path: str, settings: Settings) -> None:
+    if is_secret(path, settings):
+        raise ValueError("files like this one may hold secrets and are never sent to a model")
 
 
 def build_document(fim_input: FimInput) -> Document:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from inference.messages import Hunk
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.postprocess import count_errors
@@ -44,13 +45,15 @@ class ChangedDocument:
 class NextEditInput:
     """A document, its texts before the recent edits, newest first, and the cursor.
 
-    `other_documents` have recent edits, too; the last changed comes first.
+    `other_documents` have recent edits, too; the last changed comes first. `told_hunks`: the changes for an edit model,
+    if a client told them.
     """
 
     snapshot: Snapshot
     old_texts: Sequence[str]
     cursor: int
     other_documents: Sequence[ChangedDocument] = ()
+    told_hunks: tuple[Hunk, ...] = ()
 
 
 @dataclass(frozen=True)

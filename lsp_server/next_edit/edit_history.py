@@ -1,7 +1,9 @@
 """The recent edits of a document, in memory only."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from inference.messages import Hunk
 from lsp_server.documents.change import TextChange
 
 MAX_EDITS = 24
@@ -65,6 +67,21 @@ class EditHistory:
                 offset += edit.shift
         if merged.removed == merged.added:
             del self._edits[index]
+
+
+def texts_before(text: str, hunks: Sequence[Hunk], cursor: int) -> list[str]:
+    """The texts before the last of the hunks, before the last two, and so on. Their lines are found in `text` by what
+    they say, nearest to the cursor; those that are not there, of another file, or that only deleted, are left out.
+    """
+    texts = list[str]()
+    for hunk in reversed(hunks[-MAX_EDITS:]):
+        starts = [match.start() for match in re.finditer(re.escape(hunk.new), text)]
+        starts = [start for start in starts if text[start - 1 : start] in ("", "\n")]
+        if hunk.new.strip() and starts and not hunk.path:
+            start = min(starts, key=lambda start: abs(start - cursor))
+            text = text[:start] + hunk.old + text[start + len(hunk.new) :]
+            texts.append(text)
+    return texts if len(texts) <= _MAX_OLD_TEXTS else [*texts[: _MAX_OLD_TEXTS - 1], texts[-1]]
 
 
 def _merged(edit: TextChange, change: TextChange) -> TextChange:

@@ -108,7 +108,7 @@ def _request(
         for other in reversed(situation.other_documents)
         for hunk in _hunks(other.text, other.old_texts)
     ]
-    return replace(request, hunks=(*other_hunks, *hunks))
+    return replace(request, hunks=situation.told_hunks or (*other_hunks, *hunks))
 
 
 def _hunks(text: str, old_texts: Sequence[str]) -> tuple[Hunk, ...]:

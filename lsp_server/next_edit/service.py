@@ -150,7 +150,7 @@ class NextEditService(Feature):
         changed_s = max((other.changed_s for other in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
         snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed_snapshot(document)
-        if snapshot is None or stop.is_set() or _is_half_deleted(state.last_change, snapshot.text, cursor):
+        if snapshot is None or stop.is_set() or is_half_deleted(state.last_change, snapshot.text, cursor):
             return None
         edit = nearest_edit(await self.following_edits(snapshot, cursor), cursor)
         return None if edit is None or stop.is_set() else self.offer(document.uri, edit)
@@ -271,7 +271,7 @@ def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[N
     return list(edits)
 
 
-def _is_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
+def is_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
     """Whether the end of a name was just deleted before the cursor: its replacement is yet to come."""
     if last is None or last.added or last.start != cursor:
         return False

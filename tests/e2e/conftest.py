@@ -5,11 +5,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import pytest_asyncio
 
 from lsp_server.usage.statistics import STATE_VARIABLE
+from lsp_server.worker import WorkerClient
+from tests.e2e.listening import FLAGS, OPTIONS, Listening, endpoint_with
 from tests.e2e.raw_client import RawClient
+from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
 from tests.workers import kill, short_folder
 
@@ -53,6 +57,27 @@ async def client(runtime_folder: Path) -> AsyncIterator[RawClient]:
     yield client
     assert await client.quit() == 0
     assert client.shown == [], "the server showed messages that nobody expected"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def relay(runtime_folder: Path) -> AsyncIterator[Relay]:
+    """In front of the worker of a small model that fills the middle, loaded."""
+    async with WorkerClient(OPTIONS, name="tests") as client:
+        await client.load()
+        async with relay_to(client.paths.socket) as relay:
+            yield relay
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def endpoint(relay: Relay) -> AsyncIterator[Listening]:
+    async with endpoint_with(relay.folder, *FLAGS) as endpoint:
+        yield endpoint
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def http(endpoint: Listening) -> AsyncIterator[httpx2.AsyncClient]:
+    async with endpoint.http() as http:
+        yield http
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import httpx2
 
+from inference.messages import WorkerOptions
+from tests.inference.models.test_gguf import FIM
 from tests.workers import CLI, PATIENCE_S, environment
 
+OPTIONS = WorkerOptions(model=str(FIM), device="cpu")
+FLAGS = ("--model", str(FIM), "--device", "cpu")
 SETTINGS = {"INFILL_LS_DEADLINE_MS_AUTOMATIC": "60000", "INFILL_LS_DEADLINE_MS_INVOKED": "60000"}
 """For a busy machine; editors send their own."""
 

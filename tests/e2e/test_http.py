@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,21 +11,18 @@ from typing import Any
 
 import httpx2
 import pytest
-import pytest_asyncio
 
-from inference.messages import InfillRequest, Pinned, Snippet, WorkerOptions
+from inference.messages import InfillRequest, Pinned, Snippet
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.http.app import MAX_BODY_BYTES, MAX_REQUESTS
 from lsp_server.worker import WorkerClient
 from tests.e2e.conftest import PATIENT, Start
-from tests.e2e.listening import Listening, endpoint_with, loaded
-from tests.e2e.relay import Relay, relay_to
+from tests.e2e.listening import FLAGS, OPTIONS, Listening, endpoint_with, loaded
+from tests.e2e.relay import Relay
 from tests.e2e.user import User
 from tests.inference.models.test_gguf import FIM
 from tests.workers import PATIENCE_S, short_folder
 
-OPTIONS = WorkerOptions(model=str(FIM), device="cpu")
-FLAGS = ("--model", str(FIM), "--device", "cpu")
 BEFORE = "import os\n\n\ndef size(path):\n"
 LINE = "    return os.pa"
 AFTER = "\n\n\nprint(size('.'))\n"
@@ -85,27 +81,6 @@ OLLAMA = {
     "keep_alive": 1800,
 }
 """What plugins for Ollama send to `/api/generate`."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def relay(runtime_folder: Path) -> AsyncIterator[Relay]:
-    """In front of the worker of a small model that fills the middle, loaded."""
-    async with WorkerClient(OPTIONS, name="tests") as client:
-        await client.load()
-        async with relay_to(client.paths.socket) as relay:
-            yield relay
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def endpoint(relay: Relay) -> AsyncIterator[Listening]:
-    async with endpoint_with(relay.folder, *FLAGS) as endpoint:
-        yield endpoint
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def http(endpoint: Listening) -> AsyncIterator[httpx2.AsyncClient]:
-    async with endpoint.http() as http:
-        yield http
 
 
 def around(request: InfillRequest) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench.scenarios import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
-from inference.models.edit_prompts import MIN_CONFIDENCE, EditPrompt, edit_prompt_for, guess_kind
+from inference.models.edit_prompts import MIN_CONFIDENCE, EditPrompt, edit_prompt_for, guess_kind, read_edit_prompt
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -38,6 +38,10 @@ def test_prompts_are_those_recorded(model: str) -> None:
         assert any(
             prompt and (prompt.text, list(prompt.stop_strings)) == (one["prompt"], one["stop"]) for prompt in asked
         )
+        _, shown = read_edit_prompt(one["prompt"]) or pytest.fail(one["prompt"])
+        assert [(hunk.old, hunk.new, hunk.path) for hunk in shown.hunks] == [(each.old, each.new, "") for each in hunks]
+        assert (shown.path, shown.text.rstrip("\n")) == (scenario.path, scenario.text.rstrip("\n"))
+        assert {shown.cursor, shown.cursor - 1} & {*scenario.cursors}
 
 
 TEXT = "".join(f"line{n} = {n}\n" for n in range(60))
