@@ -21,7 +21,7 @@ from inference.serving.log_and_errors import log, set_up_log
 from inference.serving.scheduler import Backend
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
-from inference.serving.worker_socket import WorkerSocket, replace_with_link
+from inference.serving.worker_socket import WorkerSocket
 from inference.terminal import printable
 
 EXIT_REFUSED = 2
@@ -81,8 +81,6 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
     loading.cancel()
     watch.cancel()
     socket.close()
-    if service.successor_socket:
-        replace_with_link(arguments.socket, service.successor_socket)
     await service.scheduler.close()
     await _flush(service.connections)
     return service.exit_code

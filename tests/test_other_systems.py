@@ -1,13 +1,9 @@
 """What other systems do differently, as far as Linux can play them, and a list of every such place."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from inference.messages import Done
 from tests.e2e.conftest import PATIENT
@@ -49,17 +45,3 @@ async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
     assert "result" in await client.reply(1)
     client.process.kill()  # as Windows ends a process
     await client.process.wait()
-
-
-@pytest.mark.parametrize("may_link", [True, False])
-def test_a_socket_leads_to_another_also_without_links(tmp_path: Path, may_link: bool) -> None:
-    (tmp_path / "named.sock").write_text('{"port": 1, "token": ""}')
-    code = (
-        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.worker_socket import replace_with_link\n"
-        "from tests.as_on_windows import refuse\n"
-        f"os.symlink = os.symlink if {may_link} else refuse\n"
-        "replace_with_link(Path(sys.argv[1]) / 'auto.sock', Path(sys.argv[1]) / 'named.sock')"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path], check=True, cwd=ROOT, env=os.environ)
-    assert (tmp_path / "auto.sock").read_text() == (tmp_path / "named.sock").read_text()
-    assert (tmp_path / "auto.sock").is_symlink() is may_link

@@ -27,7 +27,6 @@ from inference.serving.log_and_errors import failed_reply, is_device_lost, log, 
 from inference.serving.scheduler import CLOSE_S, Job, JobEvent, JobPriority
 from inference.serving.startup import WorkerArguments, prepare_process, release_memory, trim_heap
 from inference.serving.worker_service import WorkerService
-from inference.serving.worker_socket import claim_alias
 
 if TYPE_CHECKING:  # it imports torch
     from inference.engine.engine import Engine
@@ -273,10 +272,6 @@ async def start_engine_thread(load: LoadEngine, arguments: WorkerArguments, serv
                 choice = recommend.choose_auto_model(arguments.device, edits=arguments.edits)
                 call_on_loop(service.on_model_chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
-                named = arguments.socket_for_model(choice.model)
-                if named and not claim_alias(named, arguments.socket):
-                    call_on_loop(service.yield_to, named)
-                    return
             engine = load(chosen, on_progress)
         except BaseException as error:
             loaded.set_exception(error)

@@ -31,11 +31,6 @@ class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
     transport: Literal["unix", "tcp"] = NATIVE_TRANSPORT
     foreground: bool = False
 
-    def socket_for_model(self, model: str) -> Path | None:
-        """The socket of the worker of the same options with `model` named; None if ours is not named by its options."""
-        named = msgspec.structs.replace(self, model=model).key
-        return self.socket.with_name(f"{named}.sock") if self.socket.stem == self.key else None
-
 
 def parse_arguments(argv: Sequence[str] | None = None) -> WorkerArguments:
     """The worker's arguments from its command line. Raises SystemExit, as argparse does, if they are wrong."""

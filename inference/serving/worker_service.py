@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import psutil
@@ -108,8 +107,6 @@ class WorkerService:
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
         self.scheduler = Scheduler()
-        self.successor_socket: Path | None = None
-        """The socket of the worker that our clients should ask from now on."""
         self._choice_task: asyncio.Task[None] | None = None
         self._arguments = arguments
         self._loop = asyncio.get_running_loop()
@@ -190,12 +187,6 @@ class WorkerService:
         self.scheduler.fail(ErrorCode.STOPPED, WORKER_STOPPING, waiting_only=True)
         self._end_if_finished()  # otherwise the last reply ends it
         self._loop.call_later(FINISH_S, self.ended.set)
-
-    def yield_to(self, to: Path) -> None:
-        """Shuts down in favour of the worker listening at `to`, which already serves the model we chose."""
-        self.successor_socket = to
-        if self._state.state is not WorkerState.STOPPING:
-            self.shut_down()
 
     def choose_again(self) -> None:
         """A model was pulled. If it is a better choice, this worker ends, and the next request starts another. Tells

@@ -75,15 +75,10 @@ class WorkerSocket:
         end()
 
     def close(self) -> None:
-        """Stops accepting clients and removes the socket, unless another worker has put its own there, and the links to
-        it, which would lead to another model.
-        """
+        """Stops accepting clients and removes the socket, unless another worker has put its own there."""
         if self._is_reachable():
             with suppress(OSError):
                 self._path.unlink()
-                for link in self._path.parent.glob("*.sock"):
-                    if link.is_symlink() and link.readlink().name == self._path.name:
-                        link.unlink()
         self._socket = None
         if self._server is not None:
             self._server.close()
@@ -99,29 +94,6 @@ class WorkerSocket:
 def lock_of(path: Path) -> FileLock:
     """The lock of the worker whose socket is at `path`."""
     return FileLock(path.with_suffix(".lock"), mode=0o600, thread_local=False)
-
-
-def claim_alias(path: Path, ours: Path) -> bool:
-    """Links a socket's path to `ours`, where the platform allows. False if another worker owns that socket."""
-    try:
-        with lock_of(path).acquire(blocking=False):
-            replace_with_link(path, ours)
-    except Timeout:
-        return False
-    except OSError as error:
-        log.warning("clients that name the model get a worker of their own: %s", error)
-    return True
-
-
-def replace_with_link(path: Path, to: Path) -> None:
-    """Makes `path` a link to a socket beside it. Raises OSError."""
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    try:
-        new.symlink_to(to.name)
-    except OSError:  # Windows, unless its user may make links: this leads there until that worker ends
-        new.hardlink_to(path.with_name(to.name))
-    new.replace(path)
 
 
 def ensure_private_folder(folder: Path) -> None:

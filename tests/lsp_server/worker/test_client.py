@@ -37,29 +37,6 @@ async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> 
     assert client.state is ClientState.CLOSED
 
 
-@pytest.mark.parametrize(
-    ("models", "at_once"),
-    [(("auto", "embedded", "auto"), True), (("auto", "embedded"), False), (("embedded", "auto"), False)],
-)
-async def test_auto_and_the_same_model_by_name_share_one_worker(
-    own_folder: Path, models: tuple[str, ...], at_once: bool
-) -> None:
-    clients = [WorkerClient(WorkerOptions(model), name="tests") for model in models]
-    try:
-        if at_once:
-            answers = await asyncio.gather(*(client.request(fill()) for client in clients))
-        else:
-            answers = [await client.request(fill()) for client in clients]
-        assert all(answer.candidates for answer in answers)
-        async with WorkerClient(WorkerOptions(models[-1]), name="tests") as late:
-            await late.load()
-            assert {client.pid for client in (*clients, late)} == {late.pid}
-        assert len((await survey_workers("tests")).running) == 1
-    finally:
-        for client in clients:
-            await client.close()
-
-
 async def test_a_worker_ends_if_unused_and_not_before(own_folder: Path) -> None:
     """As doctor ends the one that it has started."""
     async with WorkerClient(WorkerOptions("embedded"), name="doctor") as doctor:
