@@ -18,7 +18,6 @@ _COMMANDS = {
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
     "stats": ("lsp_server.commands.stats", "show statistics on your suggestions, or delete them"),
-    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode"),
     "doctor": (
         "lsp_server.commands.doctor",
         "check this machine (and optionally a file), and explain how to fix problems",

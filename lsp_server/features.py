@@ -5,38 +5,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from lsp_server.documents.change import TextChange
-from lsp_server.documents.document import Snapshot
-from lsp_server.fill.pipeline import FROM_SCRATCH, FillBudget, FillOptions
-from lsp_server.holes import HoleSpan
 
 Trigger = Literal["typing", "asked", "action", "next edit"]
 """Whether an answer appeared by itself, was requested at the cursor, by a command or code action, or is a next edit."""
 
 
 @dataclass(frozen=True)
-class FillRecord:
-    """A request that the model has just answered with `texts`, which took it `took_ms`."""
-
-    snapshot: Snapshot
-    spans: Sequence[HoleSpan]
-    texts: Sequence[str]
-    budget: FillBudget
-    marker: str
-    took_ms: float
-    options: FillOptions = FROM_SCRATCH
-
-
-@dataclass(frozen=True)
 class ShownEvent:
-    """The user sees an answer; it has the same `id` each time. `waited_ms`: since the request; None if remembered.
-
-    `record` is None if the model was not asked for this, or the user has typed into the hole since.
-    """
+    """The user sees an answer; it has the same `id` each time. `waited_ms`: since the request; None if remembered."""
 
     id: str
     trigger: Trigger
     waited_ms: float | None = None
-    record: FillRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -45,8 +25,6 @@ class AcceptedEvent:
 
     id: str
     is_whole: bool = True
-    is_refined: bool = False
-    """Whether the partner wrote it."""
 
 
 class Feature:
@@ -66,10 +44,6 @@ class Feature:
         """A document has changed; each change applies to the text after the previous one."""
         for part in self.parts:
             part.changed(uri, changes)
-
-    def saved(self, uri: str) -> None:
-        for part in self.parts:
-            part.saved(uri)
 
     def closed(self, uri: str) -> None:
         """A document was closed, or our copy of it can no longer be trusted. It may never have been opened."""

@@ -45,7 +45,6 @@ from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.session import Session
-from lsp_server.shadow.sampler import ShadowSampler
 from lsp_server.usage.statistics import StatisticsFeature, StatisticsWriter
 
 
@@ -95,7 +94,6 @@ METHODS: dict[str, MethodHandler] = {
     types.NOTEBOOK_DOCUMENT_DID_OPEN: MethodHandler(documents.notebook_did_open),
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: MethodHandler(documents.notebook_did_change),
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: MethodHandler(documents.notebook_did_close),
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: MethodHandler(documents.notebook_did_save),
     INLINE_EDIT: MethodHandler(inline_edit, lambda: NO_EDITS, InlineEditParams),
     DID_SHOW_INLINE_EDIT: MethodHandler(did_show_inline_edit),
     STATUS: MethodHandler(status, params=StatusParams),
@@ -110,7 +108,6 @@ def _add_features(session: Session) -> None:
     ledger = StatisticsWriter(session.warn)
     session.features.parts += [
         StatisticsFeature(session, ledger),
-        ShadowSampler(session, ledger),
         PartnerRefiner(session),
         InlineService(session),
         CompletionListService(session),

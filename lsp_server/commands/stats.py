@@ -33,22 +33,19 @@ _NOTE = """infill-ls counts answers and times, keeps no text, and sends nothing:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_report_arguments(parser)
-    actions = parser.add_subparsers(dest="action", metavar="[forget]")
-    actions.add_parser("forget", help="delete all records, including those of `infill-ls shadow`")
-
-
-def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     days = "cover the last N days (default: %(default)s)"
     parser.add_argument("--days", type=partial(whole_number, 1, _MAX_DAYS), default=30, metavar="N", help=days)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    actions = parser.add_subparsers(dest="action", metavar="[forget]")
+    actions.add_parser("forget", help="delete all records")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or deletes them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
-    if not args.action:
-        queries = {name: _COUNTS.format(column) for name, column in _GROUPS.items()}
-        return print_report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
+    return _forget() if args.action else _print_report(args)
+
+
+def _forget() -> int:
     try:
         deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.delete_files(usage_file()))
     except OSError as error:
@@ -58,20 +55,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def print_report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, note: str) -> int:
-    """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
+def _print_report(args: argparse.Namespace) -> int:
+    """Prints the counts, by group as JSON, or in one table."""
     file = usage_file()
     try:
-        results = {name: statistics.query_rows(file, query, args.days) for name, query in queries.items()}
+        results = {
+            name: statistics.query_rows(file, _COUNTS.format(column), args.days) for name, column in _GROUPS.items()
+        }
     except (sqlite3.Error, OSError) as error:
-        say(statistics.storage_problem(file, error), f"infill-ls {args.command}")
+        say(statistics.storage_problem(file, error), "infill-ls stats")
         return EXIT_FAILED
     rows = [row for result in results.values() for row in result]
     if args.json:
         print(json.dumps({"file": str(file), "days": args.days, **results}))
     else:
-        _show(rows) if rows else print(nothing)
-        print(note.format(file=printable(file)))
+        _show(rows) if rows else print(f"Nothing was shown in {args.days} days.")
+        print(_NOTE.format(file=printable(file)))
     return 0 if rows else EXIT_NONE
 
 

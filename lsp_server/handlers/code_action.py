@@ -1,7 +1,6 @@
 """`textDocument/codeAction` lists the possible actions and asks no model; `codeAction/resolve` or a command does."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -27,9 +26,9 @@ from lsp_server.actions import (
 )
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
+from lsp_server.features import ShownEvent
 from lsp_server.fill.drafts import DraftReader, describe_progress
-from lsp_server.fill.pipeline import FillBudget, FillOptions, unfilled_message
+from lsp_server.fill.pipeline import FillBudget, unfilled_message
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.holes import HoleSpan
@@ -96,7 +95,7 @@ async def perform(
     action = Action(kind, start, end, holes, request.strength, request.instruction)
     session.mark_used(uri)
     try:
-        texts, took_ms = await session.editor.showing_progress(
+        texts = await session.editor.showing_progress(
             action.activity,
             lambda report: _texts(
                 session, action, snapshot, budget, _draft_callback(session, action, snapshot, token, report)
@@ -111,23 +110,16 @@ async def perform(
     if not session.is_current(snapshot):
         raise ActionNotDoneError(STALE)
     done_id = f"action-{next(_numbers)}"
-    options = FillOptions(action.strength, action.instruction)
-    is_refined = kind is ActionKind.REFINE
-    sampled = (
-        None
-        if is_refined
-        else FillRecord(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
-    )
-    session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
-    session.feature(PartnerRefiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
+    session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms))
+    session.feature(PartnerRefiner).expect(done_id, snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
     return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_texts(snapshot, holes)))
 
 
 async def _texts(
     session: Session, action: Action, snapshot: Snapshot, budget: FillBudget, on_draft: OnDraft | None
-) -> tuple[tuple[str, ...], float]:
-    """The texts for the holes, and how long the model took, in ms. Raises ActionNotDoneError, WorkerError."""
+) -> tuple[str, ...]:
+    """The texts for the holes. Raises ActionNotDoneError, WorkerError."""
     is_refined = action.kind is ActionKind.REFINE
     connection = session.partner_connection if is_refined else session.worker
     if connection is None:
@@ -137,7 +129,6 @@ async def _texts(
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
     if context is None:
         raise ActionNotDoneError(f"cannot fill: {await session.disabled_reason_now(snapshot.uri)}")
-    sent_s = time.monotonic()
     result = await action.fill(
         worker,
         snapshot,
@@ -146,7 +137,7 @@ async def _texts(
         on_draft=on_draft,
         context=context,
     )
-    return result.texts, (time.monotonic() - sent_s) * 1000
+    return result.texts
 
 
 def _draft_callback(

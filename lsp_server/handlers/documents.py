@@ -47,7 +47,6 @@ def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> Non
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
-    session.features.saved(params.text_document.uri)
 
 
 def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
@@ -87,8 +86,3 @@ def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentP
         session.forget(cell)
     for closed in params.cell_text_documents:
         session.forget(closed.uri)
-
-
-def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
-    for cell in session.notebooks.cells_of(params.notebook_document.uri):
-        session.features.saved(cell)

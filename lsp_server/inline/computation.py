@@ -10,7 +10,6 @@ from inference.messages import Draft
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
-from lsp_server.features import FillRecord
 from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Anchor, Cursor
@@ -104,15 +103,6 @@ class FillComputation:
             Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, invoked)
             for index, candidate in enumerate(result.candidates)
         ]
-
-    def fill_record(self, suggestion: Suggestion) -> FillRecord | None:
-        """The request that produced this suggestion, or None if the user has typed into the hole since."""
-        if self.sent_at_s is None or self.was_typed_in or suggestion.computation_id != self.id:
-            return None
-        took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
-        return FillRecord(
-            self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms
-        )
 
     def show_draft(self, draft: Draft) -> None:
         for request in self.waiting:

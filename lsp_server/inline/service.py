@@ -381,8 +381,7 @@ class InlineService(Feature):
         if suggestions:
             first, _ = suggestions[0]
             waited_ms = request.budget.deadline.elapsed_ms if computation else None
-            record = computation.fill_record(first) if computation else None
-            event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms, record)
+            event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms)
             self._session.features.shown(state.document.uri, event)
 
     def _ask_again(self, state: _DocumentState, waiting: Sequence[InlineRequest]) -> None:

@@ -56,7 +56,7 @@ class Suggestion:
 
     def accepted_event(self, length: int) -> AcceptedEvent:
         """Builds the event for accepting the first `length` characters, which are now in the text."""
-        return AcceptedEvent(self.computation_id, length >= len(self.text), self.is_refined)
+        return AcceptedEvent(self.computation_id, length >= len(self.text))
 
     def after(self, change: TextChange) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""

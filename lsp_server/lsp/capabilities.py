@@ -88,7 +88,7 @@ def server_capabilities(
             open_close=True, change=types.TextDocumentSyncKind.Incremental, save=types.SaveOptions()
         ),
         notebook_document_sync=types.NotebookDocumentSyncOptions(
-            notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")], save=True
+            notebook_selector=[types.NotebookDocumentFilterWithNotebook(notebook="*")]
         ),
         workspace=types.WorkspaceOptions(
             workspace_folders=types.WorkspaceFoldersServerCapabilities(supported=True, change_notifications=True)

@@ -31,15 +31,15 @@ class PartnerRefiner(Feature):
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._expected: dict[str, tuple[AcceptedEvent, int]] = {}
-        """By document: the last answer sent as an edit, and the hash of the text once it is applied."""
+        self._expected: dict[str, tuple[str, int]] = {}
+        """By document: the id of the last answer sent as an edit, and the hash of the text once it is applied."""
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
-        accepted, expected = self._expected.get(uri, (None, 0))
-        if accepted is not None and hash(self._session.documents[uri].text) == expected:
+        answer_id, expected = self._expected.get(uri, ("", 0))
+        if answer_id and hash(self._session.documents[uri].text) == expected:
             del self._expected[uri]
-            self._session.features.accepted(uri, accepted)
+            self._session.features.accepted(uri, AcceptedEvent(answer_id))
         if uri in self._running:
             asyncio.get_running_loop().call_soon(self._drop_gone, uri)  # the services hear of the change first
 
@@ -51,11 +51,9 @@ class PartnerRefiner(Feature):
     def rejected(self, uri: str, answer_id: str) -> None:
         self._drop_gone(uri)
 
-    def expect(
-        self, accepted: AcceptedEvent, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]
-    ) -> None:
+    def expect(self, answer_id: str, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]) -> None:
         """The editor gets an edit that fills these holes; once it is in the text, the answer counts as accepted."""
-        self._expected[snapshot.uri] = accepted, hash(splice(snapshot.text, spans, texts))
+        self._expected[snapshot.uri] = answer_id, hash(splice(snapshot.text, spans, texts))
 
     async def refine_suggestion(self, uri: str, suggestion_id: str) -> None:
         """Shows the partner's text ahead of a suggestion. Raises NotRefinedError, WorkerError."""

@@ -49,7 +49,7 @@ class Origin(Enum):
 
     USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
     a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
-    if the user trusts it. Only a USER switches on or raises anything in `ONLY_LESS`.
+    if the user trusts it. Only a USER switches on or widens anything in `ONLY_LESS`.
     """
 
     USER = auto()
@@ -97,9 +97,9 @@ def _barred_reason(
     """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
         return None
-    is_raised = (name == _TRUST or SETTING_KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
-    if is_raised:
-        return f"{name} cannot be switched on or raised {_WHERE}"
+    is_widened = (name == _TRUST or SETTING_KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
+    if is_widened:
+        return f"{name} cannot be switched on or widened {_WHERE}"
     if not _is_startup(name):
         return None
     group = name.partition(".")[0]
@@ -189,7 +189,7 @@ def _setting(settings: Settings, name: str) -> Any:
 
 
 def _is_more(value: Any, now: Any) -> bool:
-    """Whether a value grants more than `now`: it switches something on, is a higher number, or has more patterns."""
+    """Whether a value grants more than `now`: it switches something on, or has more patterns."""
     if isinstance(value, tuple):
         return not {*value} <= {*now}
     if isinstance(value, str):

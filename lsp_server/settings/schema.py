@@ -81,14 +81,6 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     plain_http: _PlainHttp = False
 
 
-class ShadowModelSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether to ask the other model too, silently, so that `infill-ls shadow report` can compare the two."""
-
-    sample: Annotated[
-        float, Meta(ge=0, le=1, description="Share of requests to send to both models, from 0 (none) to 1 (all).")
-    ] = 0.0
-
-
 class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Whether to offer the places that no longer fit after an edit, one after the other."""
 
@@ -132,9 +124,6 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     server: Annotated[ServerSettings, Meta(description="Used when `model` is a server's URL.")] = ServerSettings()
     partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
         PartnerSettings()
-    )
-    shadow: Annotated[ShadowModelSettings, Meta(description="Silently compare two models on your own requests.")] = (
-        ShadowModelSettings()
     )
     idle_seconds: Annotated[
         float,
@@ -209,7 +198,6 @@ USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
 ONLY_LESS = (
     ("statistics",),
-    ("shadow", "sample"),
     ("context", "enabled"),
     ("prefetch",),
     ("next_edit", "enabled"),
@@ -217,7 +205,7 @@ ONLY_LESS = (
     ("next_edit", "plain_http"),
     ("allowed_secret_globs",),
 )
-"""What a workspace may switch off or lower, but neither switch on nor raise: it decides which data is kept or sent."""
+"""What a workspace may switch off or narrow, but neither switch on nor widen: it decides which data is kept or sent."""
 
 
 def json_schema() -> dict[str, Any]:

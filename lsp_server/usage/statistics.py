@@ -1,5 +1,5 @@
-"""Counts what the user was shown, accepted and rejected, in an SQLite file in a private folder, beside shadow mode's
-comparisons. Several processes may write. A thread does, so that typing never waits for the disk.
+"""Counts what the user was shown, accepted and rejected, in an SQLite file in a private folder. Several processes may
+write. A thread does, so that typing never waits for the disk.
 """
 
 import asyncio
@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
@@ -36,10 +36,6 @@ CREATE TABLE IF NOT EXISTS counter (
     day TEXT NOT NULL, language TEXT NOT NULL, trigger TEXT NOT NULL, event TEXT NOT NULL, count REAL NOT NULL,
     PRIMARY KEY (day, language, trigger, event)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS pair (
-    day TEXT NOT NULL, language TEXT NOT NULL, main_model TEXT NOT NULL, other_model TEXT NOT NULL,
-    outcome TEXT NOT NULL, main_ms REAL NOT NULL, other_ms REAL, main_similarity REAL, other_similarity REAL
-);
 """
 
 
@@ -50,20 +46,6 @@ class CounterKey(NamedTuple):
     language: str
     trigger: str
     event: str
-
-
-class ShadowPair(NamedTuple):
-    """One request to two models, and the similarity of each one's text to what was saved (0 to 1; None: not known)."""
-
-    day: str
-    language: str
-    main_model: str
-    other_model: str
-    outcome: str
-    main_ms: float
-    other_ms: float | None = None
-    main_similarity: float | None = None
-    other_similarity: float | None = None
 
 
 def usage_file() -> Path:
@@ -79,8 +61,8 @@ def today() -> str:
     return datetime.now().astimezone().date().isoformat()
 
 
-def add_counts(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[ShadowPair]) -> None:
-    """Adds to the counters, and keeps the pairs. All or nothing. Raises OSError or sqlite3.Error, which say why."""
+def add_counts(file: Path, counts: Mapping[CounterKey, float]) -> None:
+    """Adds to the counters. All or nothing. Raises OSError or sqlite3.Error, which say why."""
     _create_private_file(file)
     with _connect(file) as connection, connection:
         connection.executescript(_SCHEMA)
@@ -89,10 +71,7 @@ def add_counts(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[S
             "INSERT INTO counter VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
             [(*key, count) for key, count in counts.items()],
         )
-        connection.executemany("INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", pairs)
-        for table in ("counter", "pair"):
-            oldest = f"date('now', '-{KEPT_DAYS} days')"
-            connection.execute(f"DELETE FROM {table} WHERE day < {oldest}")  # noqa: S608 - two names of our own
+        connection.execute("DELETE FROM counter WHERE day < date('now', ?)", (f"-{KEPT_DAYS} days",))
 
 
 def query_rows(file: Path, query: str, days: int) -> list[dict[str, Any]]:
@@ -107,10 +86,8 @@ def query_rows(file: Path, query: str, days: int) -> list[dict[str, Any]]:
 
 
 def delete_files(file: Path) -> list[Path]:
-    """Deletes the file, and those of earlier versions in the same folder. Returns what it deleted. Raises OSError."""
-    files = [
-        file_to_delete for name in (file.name, "usage.") for file_to_delete in sorted(file.parent.glob(f"{name}*"))
-    ]
+    """Deletes the file, and what SQLite left beside it. Returns what it deleted. Raises OSError."""
+    files = sorted(file.parent.glob(f"{file.name}*"))
     for file_to_delete in files:
         file_to_delete.unlink()
     return files
@@ -145,7 +122,6 @@ WRITE_S = 1.0
 RETRY_S = 30.0
 CLOSE_S = 3.0
 """The end of a session waits this long for a slow disk."""
-_MAX_PAIRS = 1000
 SHOWN = "shown"
 WHOLE = "whole"
 PART = "part"
@@ -165,17 +141,13 @@ class StatisticsWriter(Feature):
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._counts: Counter[CounterKey] = Counter()
-        self._pairs: list[ShadowPair] = []
         self._writing: asyncio.Task[None] | None = None
         self._has_ended = asyncio.Event()
 
     def count(self, key: CounterKey, by: int = 1) -> None:
         self._counts[key] += by
-        self._begin()
-
-    def add(self, pair: ShadowPair) -> None:
-        self._pairs = [*self._pairs, pair][-_MAX_PAIRS:]
-        self._begin()
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
 
     async def ended(self) -> None:
         """Writes the rest, but does not wait for a hung disk."""
@@ -184,23 +156,17 @@ class StatisticsWriter(Feature):
             await asyncio.wait({self._writing}, timeout=CLOSE_S)
             self._writing.cancel()
 
-    def _begin(self) -> None:
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write())
-
     async def _write(self) -> None:
         """Writes until there is nothing left to write, or the session has ended and the file cannot be written."""
         pause_s = WRITE_S
-        while self._counts or self._pairs:
+        while self._counts:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_ended.wait(), pause_s)
-            counts, pairs = self._counts, self._pairs
-            self._counts, self._pairs = Counter(), []
+            counts, self._counts = self._counts, Counter()
             try:
-                await in_thread(partial(add_counts, usage_file(), counts, pairs))
+                await in_thread(partial(add_counts, usage_file(), counts))
             except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
                 self._counts.update(counts)
-                self._pairs = [*pairs, *self._pairs][-_MAX_PAIRS:]
                 advice = "all else works; set `statistics` to off to stop this message"
                 self._warn(f"the statistics cannot be written: {storage_problem(usage_file(), error)}; {advice}")
                 if self._has_ended.is_set():

@@ -92,7 +92,6 @@ async def test_cells_are_edited_added_moved_and_closed(client: RawClient) -> Non
     gone = {"start": 1, "deleteCount": 1}
     change_notebook(client, NOTEBOOK, {"structure": {"array": gone, "didClose": [{"uri": "cell:1"}]}})
     assert await actions(client, "cell:1") == []
-    client.send({"method": "notebookDocument/didSave", "params": {"notebookDocument": {"uri": NOTEBOOK}}})
     closed = {"notebookDocument": {"uri": NOTEBOOK}, "cellTextDocuments": []}
     client.send({"method": "notebookDocument/didClose", "params": closed})
     assert (await client.status("cell:0"))["off"] == "the document is not open"

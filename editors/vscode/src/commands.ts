@@ -9,7 +9,6 @@ import { refineSuggestion } from './refine';
 import { explain } from './say';
 import { offByScheme } from './schemes';
 import { toggled } from './settings';
-import { showShadowReport } from './shadow';
 import type { StatusBar } from './status_bar';
 import type { Snooze } from './snooze';
 import { REFINE_SUGGESTION } from './wire';
@@ -27,8 +26,6 @@ export interface Parts {
   /** Offers the best model for this machine. */
   models(): Promise<void>;
   client(): LanguageClient | undefined;
-  /** The `infill-ls` that runs; empty before one was found. */
-  command(): string;
 }
 
 const FILLS = ['fillHole', 'fillFunction', 'fillFile', 'writeBody'];
@@ -43,7 +40,6 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
   const handlers: Record<string, (argument?: unknown) => unknown> = {
     rework: () => rework(parts),
     refine: () => refine(parts),
-    shadowReport: () => showShadowReport(parts.command()),
     accept: () => parts.preview.decide(true),
     discard: () => parts.fills.stop(),
     reject: () => parts.inline.reject(),

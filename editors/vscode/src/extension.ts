@@ -107,7 +107,6 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       log, bar, fills, preview, snooze, inline, nextEdits, start,
       models: () => modelOffer.now(),
       client: () => running.client,
-      command: () => running.command,
     }),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       if (!event.affectsConfiguration('infill')) {

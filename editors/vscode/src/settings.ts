@@ -13,12 +13,12 @@ export const STARTUP: readonly string[] = [...new Set(Object.entries(PROPERTIES)
   .map(([name]) => name.split('.')[1] as string))];
 
 /**
- * Settings that only start options may switch on or raise; later values can only lower them. They count as read at
+ * Settings that only start options may switch on or widen; later values can only narrow them. They count as read at
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
 export const ONLY_LESS: readonly string[] = [
-  'statistics', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model',
-  'nextEdit.plainHttp', 'allowedSecretGlobs',
+  'statistics', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model', 'nextEdit.plainHttp',
+  'allowedSecretGlobs',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;

@@ -31,22 +31,18 @@ test('only what is read at start takes a restart', () => {
   assert.ok(!needsRestart(SECTION, { ...SECTION, maxSteps: 5 }));
 });
 
-const USERS = {
-  statistics: 'on', prefetch: true,
-  shadow: { sample: 0.2 }, context: { enabled: true },
-};
+const USERS = { statistics: 'on', prefetch: true, context: { enabled: true } };
 
 test('what only start options switch on is among them, takes a restart, and is not sent again', () => {
   assert.deepEqual(startOptions(USERS, undefined, true), { ...USERS, server: {}, secretGlobs: [] });
   const others = [
     { statistics: 'off' }, { prefetch: false },
-    { shadow: { sample: 0 } },
     { context: { enabled: false } },
   ];
   for (const other of others) {
     assert.ok(needsRestart({ ...USERS, ...other }, USERS), JSON.stringify(other));
   }
-  assert.deepEqual(changeable(USERS, undefined, USERS), { shadow: {}, context: {}, secretGlobs: [] });
+  assert.deepEqual(changeable(USERS, undefined, USERS), { context: {}, secretGlobs: [] });
 });
 
 test('a folder says itself that it wants less than the window', () => {

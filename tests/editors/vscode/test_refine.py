@@ -130,20 +130,3 @@ def test_a_statement_just_filled_is_refined(window: Window, partner: Partner, co
     window.press("Enter")
     text = window.changed(filled)
     assert text == HOLES.replace("self.items = ???", "self.items = [item for item in ()]")
-
-
-def test_shadow_report_is_shown(window: Window, partner: Partner, configure: Configure) -> None:
-    configure(infill__shadow__sample=1.0)
-    window.run("Infill: Shadow Report")
-    window.page.wait_for_selector('.notification-list-item:has-text("Nothing is recorded")')
-    drafted(window, "shadow.py")
-    partner.until_asked()
-    window.press("Tab")
-    window.saved()
-
-    def look() -> bool:
-        window.run("Infill: Shadow Report")
-        window.page.wait_for_timeout(3000)
-        return window.page.locator('.tab:has-text("Untitled")').count() > 0
-
-    until(look, "the report is shown")

@@ -183,7 +183,7 @@ def test_schema_describes_every_setting() -> None:
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     names = dict(zip(Settings.__struct_fields__, Settings.__struct_encode_fields__, strict=True))
     of_machine = {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"}
-    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "shadow", "allowedSecretGlobs"}
+    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "allowedSecretGlobs"}
     assert {"model", "device", "dtype", "server", "partner", "trustWorkspace"} <= of_machine
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -207,10 +207,9 @@ def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert settings_without_folder(parser.parse_args(["--plain-http"])).server.plain_http
 
 
-OFF: dict[str, object] = {"shadow": {"sample": 0.0}, "context": {"enabled": False}}
+OFF: dict[str, object] = {"context": {"enabled": False}}
 OFF |= {"prefetch": False, "statistics": "off", "nextEdit": {"model": "off", "plainHttp": False}}
 ON = {
-    "shadow.sample": {"shadow": {"sample": 1}},
     "context.enabled": {"context": {"enabled": True}},
     "prefetch": {"prefetch": True},
     "nextEdit.model": {"nextEdit": {"model": "https://theirs.example"}},
@@ -227,28 +226,23 @@ def test_no_workspace_switches_on_that_text_is_sent_or_kept(origin: Origin, trus
     mine, theirs = Layer("mine", {"trustWorkspace": trusts, **OFF}), Layer("theirs", ON[name], origin)
     settings, problems = merge_layers([mine, theirs])
     assert settings == merge_layers([mine])[0]
-    why = f"{name} cannot be switched on or raised from here"
+    why = f"{name} cannot be switched on or widened from here"
     assert problems == [f"theirs: {why}: set it in your editor's start options or the environment"]
     less = Layer("sent", OFF, Origin.EDITOR)
     assert merge_layers([Layer("mine", {"trustWorkspace": trusts, **ON[name]}), less, theirs])[0] == settings
     assert merge_layers([less, theirs, Layer("mine", ON[name])]) == merge_layers([Layer("mine", {**OFF, **ON[name]})])
 
 
-def test_a_workspace_may_lower_the_sample_and_repeat_it_later() -> None:
-    half = Layer("mine", {"shadow": {"sample": 0.5}})
-    less = Layer("theirs", {"shadow": {"sample": 0.25}}, Origin.EDITOR)
-    settings, problems = merge_layers([half, less])
-    assert (settings.shadow.sample, problems) == (0.25, [])
+def test_repeating_what_is_on_is_no_problem() -> None:
     assert merge_layers([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
 
 
 def test_partners_token_is_no_setting() -> None:
     partner = {"URL": "http://localhost:8080", "MODEL": "gemma", "KIND": "chat", "PLAIN_HTTP": "true", "TOKEN": "hush"}
     found = {f"INFILL_LS_PARTNER_{name}": value for name, value in partner.items()}
-    settings, problems = merge_layers(environment_layers(found | {"INFILL_LS_SHADOW_SAMPLE": "0.1"}))
+    settings, problems = merge_layers(environment_layers(found))
     assert problems == []
     assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)
-    assert settings.shadow.sample == 0.1
     assert "hush" not in repr(settings)
 
 

@@ -46,7 +46,7 @@ def test_each_command_explains_its_arguments(name: str, capsys: pytest.CaptureFi
     assert f"usage: infill-ls {name}" in shown or name != "status"
 
 
-@pytest.mark.parametrize(("name", "action"), [("models", "[pull]"), ("stats", "[forget]"), ("shadow", "report")])
+@pytest.mark.parametrize(("name", "action"), [("models", "[pull]"), ("stats", "[forget]")])
 def test_usage_tells_what_may_be_left_out(name: str, action: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([name, "--help"])
