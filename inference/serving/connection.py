@@ -27,7 +27,7 @@ MAX_HELLO_BYTES = 4096
 """An unidentified client may send no more than its first message needs."""
 
 
-class ClientRefusedError(Exception):
+class DisconnectClientError(Exception):
     """The connection ends: the last message to the client has `code` and str()."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -55,7 +55,7 @@ class ClientConnection:
                     self._handle(_decode(await self._read_message()))
             finally:
                 self._service.on_client_left(self)
-        except ClientRefusedError as refusal:
+        except DisconnectClientError as refusal:
             await self._refuse(refusal)
         except (OSError, EOFError):
             pass
@@ -99,18 +99,18 @@ class ClientConnection:
             async with asyncio.timeout(HANDSHAKE_S):
                 hello = _decode(await self._read_message(MAX_HELLO_BYTES))
         except TimeoutError:
-            raise ClientRefusedError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
+            raise DisconnectClientError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
         if not isinstance(hello, messages.Hello):
-            raise ClientRefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
+            raise DisconnectClientError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
         if hello.protocol != (ours := messages.PROTOCOL_VERSION):
             said = f"this worker speaks protocol {ours}, the client {hello.protocol}; restart the editor"
-            raise ClientRefusedError(ErrorCode.WRONG_PROTOCOL, said)
+            raise DisconnectClientError(ErrorCode.WRONG_PROTOCOL, said)
         if not hmac.compare_digest(hello.token.encode(), self._service.token.encode()):
             said = "wrong token; only the user who started this worker may use it"
-            raise ClientRefusedError(ErrorCode.WRONG_TOKEN, said)
+            raise DisconnectClientError(ErrorCode.WRONG_TOKEN, said)
         self.send(messages.Welcome(version=version("infill-ls"), pid=os.getpid()))
 
-    async def _refuse(self, refusal: ClientRefusedError) -> None:
+    async def _refuse(self, refusal: DisconnectClientError) -> None:
         """Says why the connection ends, then reads for a moment: closing with unread input would lose the message."""
         log.warning("a client was refused: %s", refusal.code)
         self.send(Failed("", refusal.code, str(refusal)))
@@ -121,10 +121,10 @@ class ClientConnection:
                     pass
 
     async def _read_message(self, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
-        """A message's bytes. Raises ClientRefusedError if it is too long, EOFError or OSError if the client left."""
+        """A message's bytes. Raises DisconnectClientError if it is too long, EOFError or OSError if the client left."""
         length = int.from_bytes(await self._reader.readexactly(messages.LENGTH_BYTES), "big")
         if length > limit_bytes:
-            raise ClientRefusedError(
+            raise DisconnectClientError(
                 ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}"
             )
         return await self._reader.readexactly(length)
@@ -146,11 +146,11 @@ class ClientConnection:
             case messages.ChooseModelAgain():
                 self._service.choose_again()
             case _:
-                raise ClientRefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
+                raise DisconnectClientError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 
     def _submit(self, request: Request) -> None:
         if not request.id:
-            raise ClientRefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
+            raise DisconnectClientError(ErrorCode.BAD_REQUEST, "a request needs an id")
         self.has_requested = True
         refused = ""
         if request.id in self.jobs:
@@ -165,9 +165,9 @@ class ClientConnection:
 
 
 def _decode(payload: bytes) -> ClientMessage:
-    """A client's message. Raises ClientRefusedError for anything else."""
+    """A client's message. Raises DisconnectClientError for anything else."""
     try:
         return messages.decode_client_message(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
-        raise ClientRefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
+        raise DisconnectClientError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error

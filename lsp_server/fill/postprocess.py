@@ -30,7 +30,7 @@ from inference.messages import FilledHoles, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
 from lsp_server.holes import HoleSpan
-from lsp_server.holes.blocks import OpenBracket, expression_brackets, open_brackets
+from lsp_server.holes.blocks import OpenBracket, open_brackets, open_brackets_in_block
 from lsp_server.holes.segments import splice
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import (
@@ -282,7 +282,7 @@ def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> 
         line_suffix=below[: end - span.end],
         is_last=is_blank(text[end : end + _MAX_SIDE_CHARACTERS]),
         ending=ending,
-        is_in_expression=ending.is_in_brackets if view is None else bool(expression_brackets(syntax.brackets)),
+        is_in_expression=ending.is_in_brackets if view is None else bool(open_brackets_in_block(syntax.brackets)),
         brackets=syntax.brackets,
         literal=syntax.literal,
     )

@@ -119,7 +119,7 @@ def open_brackets(view: SyntaxView, offset: int) -> list[OpenBracket]:
     return brackets[::-1]
 
 
-def expression_brackets(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
+def open_brackets_in_block(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
     """The open brackets of the expression: all after the last one that holds statements."""
     blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
     return brackets[blocks[-1] + 1 :] if blocks else brackets

@@ -3,7 +3,7 @@
 import re
 
 from inference.messages import HoleKind
-from lsp_server.holes.blocks import BlockStart, OpenBracket, expression_brackets, open_brackets, possible_block_at
+from lsp_server.holes.blocks import BlockStart, OpenBracket, open_brackets, open_brackets_in_block, possible_block_at
 from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
@@ -133,7 +133,7 @@ def _hole_before_code(view: SyntaxView, offset: int, line_prefix: str, word: str
     if word:
         return _insertion(offset, HoleKind.EXPRESSION, word)
     brackets = open_brackets(view, offset)
-    if expression_brackets(brackets):
+    if open_brackets_in_block(brackets):
         end = _operand_end(view, offset)
         takes_arguments = brackets[-1].kind == "(" and brackets[-1].owner in view.table.argument_lists
         is_empty = takes_arguments and _closes_at(view, brackets[-1], offset, end)

@@ -11,7 +11,7 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.holes.blocks import expression_brackets, open_brackets
+from lsp_server.holes.blocks import open_brackets, open_brackets_in_block
 from lsp_server.holes.functions import FunctionBody, body_of, extent_of, functions_around, header_of, hole_replacing
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
@@ -67,7 +67,7 @@ def _span(source: Source, view: SyntaxView | None, start: int, end: int) -> Hole
 
 def _is_inside(view: SyntaxView, offset: int) -> bool:
     """Whether `offset` is in a string, a comment, or the brackets of an expression."""
-    return bool(string_or_comment_at(view, offset) or expression_brackets(open_brackets(view, offset)))
+    return bool(string_or_comment_at(view, offset) or open_brackets_in_block(open_brackets(view, offset)))
 
 
 def _is_whole_body(source: Source, start: int, end: int) -> bool:

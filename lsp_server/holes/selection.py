@@ -5,7 +5,7 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.holes.blocks import expression_brackets, open_brackets
+from lsp_server.holes.blocks import open_brackets, open_brackets_in_block
 from lsp_server.holes.functions import body_of, functions_around
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
@@ -140,6 +140,6 @@ def _block_after(view: SyntaxView, node: Node, offset: int) -> Node | None:
 
 def _lines(view: SyntaxView | None, text: str, start: int, end: int) -> tuple[int, int]:
     """The lines of a range, starting from its open brackets, as far as the tree can tell."""
-    brackets = expression_brackets(open_brackets(view, start)) if view is not None else []
+    brackets = open_brackets_in_block(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
     return trim_range(text, first, line_end(text, end))

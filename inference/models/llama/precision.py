@@ -115,7 +115,7 @@ def save_passes(name: str, times: PassTimes) -> None:
 
 def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> SuggestionTimes:
     """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
-    benchmark, threads = kernel_times(), torch.get_num_threads()
+    benchmark, threads = cpu_kernel_times(), torch.get_num_threads()
     dtype = candidate_formats(torch.device("cpu"), None)[0]
     size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
     pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
@@ -130,7 +130,7 @@ def predict_times_on_gpu(read_bytes: float, reads_bytes_per_s: float) -> Suggest
 
 
 @cache
-def kernel_times() -> KernelTimes:
+def cpu_kernel_times() -> KernelTimes:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")

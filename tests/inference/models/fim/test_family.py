@@ -275,22 +275,24 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     try:
         for count in (threads + 1, 1):
             torch.set_num_threads(count)
-            precision.kernel_times.cache_clear()
-            precision.kernel_times()
+            precision.cpu_kernel_times.cache_clear()
+            precision.cpu_kernel_times()
             assert torch.get_num_threads() == count
     finally:
         torch.set_num_threads(threads)
-        precision.kernel_times.cache_clear()
-    found = precision.kernel_times()
+        precision.cpu_kernel_times.cache_clear()
+    found = precision.cpu_kernel_times()
     assert 0 < found.prompt_row_ns <= found.one_row_ns
     (file,) = tmp_path.rglob("speed.json")
     assert len(json.loads(file.read_bytes())) == 1
     for content in (0.9, 9.0, -1.0, None):
         other = re.sub(r'("one_row_ns":)[^,}]+', rf"\g<1>{content}", file.read_text()) if content else "no JSON"
         file.write_text(other)
-        precision.kernel_times.cache_clear()
-        assert (precision.kernel_times().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
-    precision.kernel_times.cache_clear()
+        precision.cpu_kernel_times.cache_clear()
+        assert (precision.cpu_kernel_times().one_row_ns == 0.9) == (content == 0.9), (
+            "only a possible measurement is kept"
+        )
+    precision.cpu_kernel_times.cache_clear()
 
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
