@@ -82,7 +82,7 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
         ("/nowhere/zeta-2.gguf", "auto", "zeta-2.gguf cannot be read: No such file or directory; give a downloaded"),
         (__file__, "zeta", "is no GGUF file; give"),
         ("/nowhere/chat.gguf", "auto", "chat.gguf cannot be read"),
-        (str(FIM), "auto", "is not the name of a Zeta 2 .* set nextEdit.kind"),
+        (str(FIM), "auto", "is not the name of a Zeta .* set nextEdit.kind"),
         (str(FIM), "zeta-2", r"no token <\[fim-suffix\]>, so it is no zeta-2 model; give one, or change nextEdit.kind"),
         (EMBEDDED, "sweep", "does not write from left to right, so it is no edit model; give"),
         ("sweep-next-edit-1.5b", "auto", "not on this machine; .*run: infill-ls models pull sweep-next-edit-1.5b"),

@@ -35,7 +35,7 @@ async def test_a_worker_whose_files_are_deleted_ends(
     worker = start_worker("--idle-s", "600", "--transport", transport)
     client = await worker.connect()
     await client.becomes(is_idle)
-    client.send(long_fill("x"))
+    client.send(long_fill("x", max_steps=8, candidates=1))
     await client.first_draft()
     delete(worker.paths.folder)
     assert isinstance(await client.final("x"), Done), "what runs is finished"
