@@ -200,8 +200,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     the worker's own, ten minutes. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the
     checkpoint's own number. `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None:
     unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it. `quick`
-    True: the user did not ask for it, so the engine tries less and answers sooner. `background` True: it runs only
-    while the worker is otherwise idle, and ends as cancelled when another request comes. `prefill_only` True: it fills
+    True: the user did not ask for it, so the engine tries less and answers sooner. `prefill_only` True: it fills
     nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `reads_ahead`
     True: so it does then with the prompt of the line below, as it will be if the user takes the text. `endpoint_client`
     names the client of an HTTP endpoint that the request comes from; the endpoint asks for all of them over one
@@ -221,7 +220,6 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     seed: int | None = None
     instruction: str = ""
     quick: bool = False
-    background: bool = False
     prefill_only: bool = False
     reads_ahead: bool = False
     endpoint_client: str = ""
@@ -264,7 +262,6 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     """
 
     quick: ClassVar[bool] = False
-    background: ClassVar[bool] = False
     endpoint_client: ClassVar[str] = ""
 
     id: str

@@ -125,10 +125,7 @@ class Scheduler:
             await _close_briefly(self._backend.close())
 
     def submit(self, job: Job) -> None:
-        """Adds `job`; it waits until there is a model and a slot. A background job that runs gives way to it."""
-        for running in () if job.request.background else self._running:
-            if running.request.background:
-                self.cancel(running)
+        """Adds `job`; it waits until there is a model and a slot."""
         self._waiting.append(job)
         job.task = asyncio.create_task(self._run_job(job), name="request")
         job.task.add_done_callback(partial(self._finish, job))
@@ -156,10 +153,7 @@ class Scheduler:
             job.may_start.set()
 
     def _next_job(self) -> Job | None:
-        """The job that a free slot goes to. A background job starts only while nothing else runs or waits."""
-        candidates = [job for job in self._waiting if not job.request.background]
-        if not candidates and not self._running:
-            candidates = self._waiting
+        """The job that a free slot goes to."""
         running = Counter(job.priority for job in self._running)
         clients = Counter((job.client, job.priority) for job in self._running)
         documents = Counter(job.request.path for job in self._running)
@@ -169,7 +163,7 @@ class Scheduler:
 
         may_start = [
             job
-            for job in reversed(candidates)
+            for job in reversed(self._waiting)
             if running[job.priority] < MAX_RUNNING and clients[job.client, job.priority] < MAX_OF_CLIENT
         ]
         return min(may_start, key=order, default=None)

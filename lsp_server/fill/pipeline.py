@@ -41,7 +41,6 @@ _LATE_SHARE = 0.25
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
-STOPPED = "another request came first; try again"
 UNSURE = "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
 MIN_PROBS = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
 """By the setting `suggestions`: an automatic suggestion ends before its first token that is less likely."""
@@ -75,7 +74,6 @@ class FillBudget:
     max_tokens: int = 0
     may_retry: bool = False
     quick: bool = False
-    background: bool = False
     reads_ahead: bool = False
     endpoint_client: str = ""
     min_prob: float = 0.0
@@ -121,14 +119,13 @@ FROM_SCRATCH = FillOptions()
 class FillResult:
     """The candidates, best first, with a text for every span.
 
-    `late`: more time might give more. `stopped`: for another request. `unchanged`: the model returned the current text.
+    `late`: more time might give more. `unchanged`: the model returned the current text.
     `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts. `stats` is what it cost.
     `reason` is why the model was not asked, or failed.
     """
 
     candidates: Sequence[FilledHoles]
     late: bool
-    stopped: bool = False
     unchanged: bool = False
     cut: bool = False
     drops: Mapping[postprocess.DropReason, int] = field(default_factory=dict)
@@ -141,8 +138,6 @@ class FillResult:
             return self.reason
         if postprocess.DropReason.UNSURE in self.drops:
             return UNSURE
-        if self.stopped:
-            return STOPPED
         if self.cut:
             return CUT_OFF
         if self.late:
@@ -175,7 +170,7 @@ async def fill(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
     result = await asking(request)
-    is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
+    is_useless = not (result.candidates or result.late) and options.strength >= 1
     if not (is_useless and budget.may_retry and budget.candidates < _MORE_CANDIDATES and not budget.deadline.is_past):
         return result
     again = await asking(replace(request, candidates=_MORE_CANDIDATES))
@@ -214,7 +209,6 @@ def request_for(
         candidates=budget.candidates,
         max_steps=budget.max_steps,
         quick=budget.quick,
-        background=budget.background,
         reads_ahead=budget.reads_ahead,
         endpoint_client=budget.endpoint_client,
         instruction=options.instruction,
@@ -283,7 +277,6 @@ async def _request_fills(
     return FillResult(
         candidates,
         late=is_late,
-        stopped=answer.done.outcome is Outcome.CANCELLED,
         unchanged=any(current) and any(candidate.texts == current for candidate in whole),
         cut=only_whole and not whole and (not is_late or bool(answer.candidates)),
         drops=drops,

@@ -119,11 +119,9 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.running = 0
         self.most = 0
-        self.began: list[str] = []
         self.has_prepared = threading.Event()
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Done | None]:
-        self.began.append(request.id)
         self.running += 1
         self.most = max(self.most, self.running)
         try:
@@ -206,18 +204,6 @@ async def test_one_client_takes_a_part_of_the_places_only() -> None:
         assert await asker.end(jobs[0].request.id) is await asker.end(jobs[-1].request.id) is Outcome.CANCELLED
         asker.ask("late", deadline_ms=1)
         assert await asker.end("late") is Outcome.DEADLINE
-
-
-async def test_background_gives_way_between_steps() -> None:
-    async with engine_thread() as (engine, asker):
-        asker.ask("endless b1", background=True)
-        asker.ask("endless b2", background=True)
-        await until(lambda: engine.began)
-        assert asker.queue.job_counts() == (1, 1), "one at a time"
-        asker.ask("wanted")
-        assert await asker.end("wanted") is Outcome.COMPLETE
-        assert await asker.end(engine.began[0]) is Outcome.CANCELLED
-        await until(lambda: len(engine.began) == 3)
 
 
 async def test_reading_ahead_shares_the_time_of_next_edits_alone() -> None:

@@ -69,10 +69,6 @@ class ScriptedWorker:
     def refuse(self, code: messages.ErrorCode, message: str) -> None:
         self._send(Failed(self.requests[-1].id, code, message))
 
-    def stop(self) -> None:
-        """End the latest request, as for one that matters more."""
-        self._send(Done(self.requests[-1].id, Outcome.CANCELLED))
-
     async def until(self, happened: Callable[[], bool]) -> None:
         await until(happened)
 
