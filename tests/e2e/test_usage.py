@@ -44,7 +44,7 @@ async def client(state: Path, start: Start) -> RawClient:
     return await start(QUICK)
 
 
-async def test_the_figures_are_what_the_session_did(client: RawClient, stats: Stats) -> None:
+async def test_the_figures_are_what_the_session_did(client: RawClient, stats: Stats, state: Path) -> None:
     users = [User(client, LONG) for _ in range(3)]
     whole, part, none = [await user.offered(invoked=True, at_least=4) for user in users]
     put_in(users[0], whole)
@@ -59,6 +59,9 @@ async def test_the_figures_are_what_the_session_did(client: RawClient, stats: St
     assert total["shown"] == total["whole"] + total["part"] + total["rejected"]
     assert total["mean ms"] > 0
     assert (language["language"], trigger["trigger"]) == ("python", "asked")
+    held = b"".join(file.read_bytes() for file in state.rglob("*") if file.is_file())
+    assert b"python" in held
+    assert not [word for word in (b"remarkable", b"def total", b"project/", b"file:") if word in held]
 
 
 async def test_automatic_ones_count_by_how_sure_they_must_be(client: RawClient, stats: Stats) -> None:
