@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest, ScoredEdit, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
+from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.alike_edits import alike_line_edits
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditValidator
 from lsp_server.next_edit.rewrite_filter import WHY, edits_from_rewrite
 from lsp_server.next_edit.text_diff import TextDiff
+from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import replace_lone_surrogates
+from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.client import ClientState
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MAX_EDITS = 6
+_MAX_REGION_LINES = 8
 
 
 async def propose_model_edits(session: "Session", situation: NextEditInput) -> Sequence[NextEdit]:
@@ -35,8 +39,8 @@ async def propose_model_edits(session: "Session", situation: NextEditInput) -> S
     client = edit_model if edit_model and _may_request(edit_model, fill_model) else fill_model
     if (client is fill_model and not _can_judge(session, uri)) or await session.disabled_reason_now(uri):
         return ()
-    visible = () if client is fill_model else situation.other_documents  # only an edit model sees them
-    allowed = [document for document in visible if await session.disabled_reason_now(document.uri) is None]
+    others = situation.other_documents
+    allowed = [document for document in others if await session.disabled_reason_now(document.uri) is None]
     situation = dataclasses.replace(situation, other_documents=allowed)
     name_of = session.configuration.name_of
     deadline_ms = session.settings_of(uri).deadline_ms.invoked
@@ -80,10 +84,10 @@ async def request_edits(
     """
     rewrites = client.options.edits is not None
     request = await asyncio.to_thread(_request, situation, name_of, deadline_ms, rewrites=rewrites)
-    if not (rewrites or request.proposals):
+    if not (rewrites or request.proposals or request.region):
         return ()
     scored = (await client.request(request)).edits
-    if rewrites:
+    if rewrites or (scored and (scored[0].start, scored[0].end) == request.region):
         return await asyncio.to_thread(edits_from_rewrite, situation, scored[0]) if scored else ()
     edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]
     return await asyncio.to_thread(EditValidator(situation.snapshot, situation.old_texts).edits_to_offer, edits)
@@ -92,23 +96,44 @@ async def request_edits(
 def _request(
     situation: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
 ) -> NextEditRequest:
-    """The text and its changes; for an edit model also those of other documents, for a fill model the proposals."""
+    """The text, its changes and those of other documents; for a fill model also the proposals."""
     snapshot = situation.snapshot
     text = replace_lone_surrogates(snapshot.text)
     hunks = _hunks(text, situation.old_texts)
     name = name_of(snapshot.uri)
     request = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
-    if not rewrites:
-        proposals = tuple(
-            ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks)
-        )
-        return replace(request, path=name.rpartition("/")[2], proposals=proposals)
     other_hunks = [
         replace(hunk, path=name_of(other.uri))
         for other in reversed(situation.other_documents)
         for hunk in _hunks(other.text, other.old_texts)
     ]
-    return replace(request, hunks=situation.told_hunks or (*other_hunks, *hunks))
+    request = replace(request, hunks=(*other_hunks, *hunks))
+    if rewrites:
+        return replace(request, hunks=situation.told_hunks or request.hunks)
+    edits = (ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks))
+    return replace(
+        request, path=name.rpartition("/")[2], proposals=tuple(edits), region=lines_to_rewrite(situation, text)
+    )
+
+
+def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | None:
+    """The whole lines of what begins in the cursor's line, which may no longer fit after changes elsewhere.
+
+    None: there is nothing, or the user is writing it; but a broken line that goes on behind the cursor may be mended.
+    """
+    view = SyntaxView.from_source(situation.snapshot)
+    start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)
+    if view is None or is_blank(text[start:end]) or not (situation.old_texts or situation.other_documents):
+        return None
+    is_new = any(TextDiff(old, text).is_new(start, end) for old in situation.old_texts[-1:])
+    if is_new and (is_blank(text[situation.cursor : end]) or not count_errors(view.root)):
+        return None
+    for node in view.ancestors(view.leaf_at(start + len(indentation(text, start)))):
+        stop = line_end(text, view.end(node))
+        if view.start(node) < start or text.count("\n", start, stop) >= _MAX_REGION_LINES:
+            break
+        end = max(end, stop)
+    return start, min(end + 1, len(text))
 
 
 def _hunks(text: str, old_texts: Sequence[str]) -> tuple[Hunk, ...]:

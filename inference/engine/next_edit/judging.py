@@ -1,9 +1,10 @@
-"""Scores the edits that the server proposes after a change, with a causal model.
+"""Scores the edits that the server proposes after a change, and one that it writes itself, with a causal model.
 
 The prompt is a diff of the last changes, a format that code models know well; ours omits line numbers. A proposal's
 score, how much likelier its lines come next than the same lines unchanged, must reach a margin with its likeness.
 """
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from itertools import groupby
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import RequestRun
+from inference.engine.next_edit.drafting import DraftedRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
@@ -25,6 +26,7 @@ from inference.messages import (
     ScoredEdit,
 )
 from inference.models.edit_prompts import LINE
+from inference.models.family import FimPrefixHandle
 
 MARGIN_NATS, LIKENESS_NATS = 16.0, 10.0
 """How much likelier a change must be than none, counting a bonus for likeness to the changed lines.
@@ -39,10 +41,19 @@ _LINES_ABOVE_HUNK = 2
 _MAX_CHARS = 900
 """How many lines the diff has above an edit and above a change, and how many characters of changes."""
 
+_WRITTEN_SCORE = 1.3
+"""Counts as the likeness of what the model writes itself, which so must be 20 times as likely as no change (3 nats).
+
+Of 28 cursors away from the last change, all from the tuning half, 6 of 8 right edits of the 1.5B passed that, and none
+of 3 wrong ones.
+"""
+_INSERTED = re.compile(r"(?:\+[^\n]*\n)*")
+"""The lines that a diff inserts."""
+_INSERTION_ENDS = ("\n ", "\n-", "\n@", "\n\n", "\n\\")
 _Event = NextEdits | Done
 
 
-class NextEditJudgeRun(RequestRun[_Event]):
+class NextEditJudgeRun(DraftedRun):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields `NextEdits`, of whole lines, then Done. None is a step with nothing to report. Closing it stops the work.
@@ -55,13 +66,13 @@ class NextEditJudgeRun(RequestRun[_Event]):
 
         Raises RequestError if a proposal makes no sense.
         """
-        super().__init__(deadline)
+        super().__init__(model, deadline)
         max_chars = max((max(edit.end - edit.start, len(edit.text)) for edit in request.proposals), default=0)
-        are_inside = all(0 <= edit.start < edit.end <= len(request.text) for edit in request.proposals)
+        ranges = [request.region or (0, 1), *((edit.start, edit.end) for edit in request.proposals)]
+        are_inside = all(0 <= start < end <= max(1, len(request.text)) for start, end in ranges)
         if len(request.proposals) > MAX_PROPOSALS or max_chars > MAX_PROPOSED_CHARACTERS or not are_inside:
             limits = f"at most {MAX_PROPOSALS}, of {MAX_PROPOSED_CHARACTERS} characters, none empty"
             raise RequestError(f"the proposals are not edits of the text: {limits}")
-        self._model = model
         self._request = request
         self._margin = margin
 
@@ -77,19 +88,29 @@ class NextEditJudgeRun(RequestRun[_Event]):
         offers = list[ScoredEdit]()
         text = self._request.text
         vocabulary = self._model.vocabulary
-        diff_ids = vocabulary.encode(_changes(self._request.path, text, self._request.hunks))
-        for (start, end), proposals in groupby(self._request.proposals, lambda edit: (edit.start, edit.end)):
+        path, hunks = self._request.path, self._request.hunks
+        ranges = {
+            lines: list(edits) for lines, edits in groupby(self._request.proposals, lambda edit: (edit.start, edit.end))
+        }
+        if self._request.region is not None:
+            ranges.setdefault(self._request.region, [])
+        for (start, end), edits in ranges.items():
             if self._is_late():
                 break
-            edits = list(proposals)
             current = text[start:end]
-            prompt_ids = [*diff_ids, *vocabulary.encode(_diff_removing(current, text[:start]))]
-            texts = [
-                vocabulary.encode(_diff_inserting(new, text[end:])) for new in (current, *(edit.text for edit in edits))
-            ]
-            with closing(self._model.adapter.open_prefix(prompt_ids)) as context:
+            first, last = text.count("\n", 0, start), text.count("\n", 0, end)
+            elsewhere = [hunk for hunk in hunks if hunk.path or not first <= hunk.line < max(last, first + 1)]
+            diff = _changes(path, text, elsewhere) + _diff_removing(current, text[:start])
+            prompt_ids = vocabulary.encode(diff)
+            with closing(self._model.fim_adapter.open_prefix(prompt_ids)) as context:
                 if not (yield from self._prefill_context(context, prompt_ids)):
                     break
+                if (start, end) == self._request.region:
+                    edits = [*(yield from self._written(context, start, current)), *edits]
+                texts = [
+                    vocabulary.encode(_diff_inserting(new, text[end:]))
+                    for new in (current, *(edit.text for edit in edits))
+                ]
                 logprobs = list[float]()
                 for ids in texts:  # each takes a pass, and others' requests have their turns between
                     if self._is_late():
@@ -97,6 +118,8 @@ class NextEditJudgeRun(RequestRun[_Event]):
                     logprobs.append(float(context.log_probabilities([ids])[0].sum()))
                     self._counters.steps += 1
                     yield None
+            if not edits:
+                continue
             unchanged, *changed = logprobs
             likeliest = changed.index(max(changed))
             score = changed[likeliest] - unchanged + LIKENESS_NATS * edits[likeliest].score
@@ -104,12 +127,24 @@ class NextEditJudgeRun(RequestRun[_Event]):
                 offers.append(replace(edits[likeliest], score=score))
         return offers
 
+    def _written(self, context: FimPrefixHandle, start: int, current: str) -> Generator[None, None, list[ScoredEdit]]:
+        """The lines that the model itself would insert for `current`; none if these are the same."""
+        draft = self._model.vocabulary.encode(_marked("+", current))
+        tokens = yield from self._decode(context, draft, _INSERTION_ENDS)
+        written = _INSERTED.match(self.output)
+        text = re.sub(r"(?m)^\+", "", written[0]) if written and tokens else current
+        is_edit = bool(text.strip()) and text != current
+        return [ScoredEdit(start, start + len(current), text, _WRITTEN_SCORE)] if is_edit else []
+
 
 def _changes(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     """The head of a diff, and the latest of the changes that led to `text`."""
     lines = LINE.findall(text)
     diff = ""
     for hunk in hunks[-_MAX_HUNKS:]:
+        if hunk.path:
+            diff += "@@\n" + _marked("-", hunk.old) + _marked("+", hunk.new)
+            continue
         end = hunk.line + hunk.new.count("\n")
         above = "".join(lines[max(0, hunk.line - _LINES_ABOVE_HUNK) : hunk.line])
         below = "".join(lines[end : end + 1])

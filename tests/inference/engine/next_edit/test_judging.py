@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
@@ -51,6 +52,15 @@ def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
 
 
+@pytest.mark.parametrize("proposals", [(), EDITS, (ScoredEdit(0, 17, "def area(hight):\n"),)])
+def test_for_a_region_the_model_writes_an_edit_too(middle: Engine, proposals: tuple[ScoredEdit, ...]) -> None:
+    work = NextEditJudgeRun(middle.loaded, replace(request(*proposals), region=LINE), None, margin=-1e9)
+    edits = next(event for event in work if isinstance(event, NextEdits)).edits
+    assert {(edit.start, edit.end) for edit in edits} <= {LINE, *((edit.start, edit.end) for edit in proposals)}
+    assert len(edits) >= bool(proposals) and work.passes > 0
+    assert all(edit.text.strip() and edit.text != TEXT[edit.start : edit.end] for edit in edits)
+
+
 def test_without_proposals_nothing_is_found(middle: Engine) -> None:
     assert answered(middle, request())[0] == ()
 
@@ -68,6 +78,8 @@ def test_without_proposals_nothing_is_found(middle: Engine) -> None:
 def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tuple[ScoredEdit, ...]) -> None:
     with pytest.raises(RequestError, match="at most"):
         middle.next_edits(request(*proposals))
+    with pytest.raises(RequestError, match="edits of the text"):
+        middle.next_edits(replace(request(), region=(4, len(TEXT) + 1)))
 
 
 def test_the_deadline_ends_it(middle: Engine) -> None:

@@ -1,0 +1,30 @@
+"""A fill model may write anew what begins at the cursor, `|`, unless the user is writing it."""
+
+import pytest
+
+from lsp_server.documents.document import Document
+from lsp_server.next_edit.cross_file import NextEditInput
+from lsp_server.next_edit.model import lines_to_rewrite
+
+CALL = "f = load(1)\nuse(\n    f,\n)\ndone()\n"
+CHANGED = CALL.replace("load", "open")
+BROKEN = "import sys\nimfrom a import b\n"
+
+
+@pytest.mark.parametrize(
+    ("marked", "old", "wanted"),
+    [
+        (CALL.replace("use", "u|se"), CHANGED, "use(\n    f,\n)\n"),
+        (CALL.replace("    f", "    f|"), CHANGED, "    f,\n"),
+        (CALL.replace("load", "lo|ad"), CHANGED, None),
+        (CALL.replace("use", "u|se"), None, None),
+        (CALL + "|\n", CHANGED + "\n", None),
+        (BROKEN.replace("imfrom", "im|from"), BROKEN.replace("imfrom", "from"), "imfrom a import b\n"),
+        (BROKEN.replace("import b", "import b|"), BROKEN.replace("imfrom", "from"), None),
+    ],
+)
+def test_what_begins_at_the_cursor_may_be_written_anew(marked: str, old: str | None, wanted: str | None) -> None:
+    cursor, text = marked.index("|"), marked.replace("|", "")
+    snapshot = Document("file:///a.py", "python", 1, text).snapshot()
+    region = lines_to_rewrite(NextEditInput(snapshot, [] if old is None else [old], cursor), text)
+    assert (region and text[slice(*region)]) == wanted
