@@ -297,16 +297,17 @@ def _match_edits(
 
 
 def repeated_insertions(view: SyntaxView, diffs: Sequence[TextDiff]) -> Iterator[NextEdit]:
-    """Adds what was inserted above several lines to the others that begin with the same tokens but for the names."""
+    """Adds the line inserted above several others, alone or last, above all that begin alike but for names."""
     insertions = defaultdict[str, list[list[str]]](list)
     for diff in diffs:
         for hunk in diff.changed_lines:
-            added = diff.new[hunk.start : hunk.end]
-            if hunk.old_start == hunk.old_end and added.count("\n") == 1:
+            last = line_start(diff.new, hunk.end - 1)
+            is_beside = indentation(diff.new, last) == indentation(diff.new, hunk.end)
+            if hunk.old_start == hunk.old_end and hunk.start <= last and is_beside:
                 tokens = _TOKEN.findall(diff.new, hunk.end, line_end(diff.new, hunk.end))
-                insertions[added.strip()].append(tokens)
+                insertions[diff.new[last : hunk.end].strip()].append(tokens)
     for line, sites in insertions.items():
-        if not line or len(sites) < _MIN_INSERTIONS:
+        if not _WORD.search(line) or len(sites) < _MIN_INSERTIONS:
             continue
         prefix = min((_common_pattern(sites[0], site) for site in sites[1:]), key=len)
         has_word = any(token.startswith(r"\b") for token in prefix)
