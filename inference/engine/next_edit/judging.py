@@ -100,8 +100,8 @@ class NextEditJudgeRun(DraftedRun):
             current = text[start:end]
             first, last = text.count("\n", 0, start), text.count("\n", 0, end)
             elsewhere = [hunk for hunk in hunks if hunk.path or not first <= hunk.line < max(last, first + 1)]
-            diff = _changes(path, text, elsewhere) + _diff_removing(current, text[:start])
-            prompt_ids = vocabulary.encode(diff)
+            diff = _changes(path, text, elsewhere), _diff_removing(current, text[:start])
+            prompt_ids = [id_ for part in diff for id_ in vocabulary.encode(part)]
             with closing(self._model.fim_adapter.open_prefix(prompt_ids)) as context:
                 if not (yield from self._prefill_context(context, prompt_ids)):
                     break
