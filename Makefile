@@ -6,7 +6,7 @@ MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 GET_MODEL = $(BIN)/python -m tests.real.get_model
 
-.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix release-check clean
+.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b check format pictures vsix release-check clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -81,10 +81,6 @@ storm: $(VENV)/.ready
 LAYERS ?= 30
 dry-run-26b: $(VENV)/.ready
 	$(BIN)/python -m tests.full_shape.dry_run --layers $(LAYERS) $(if $(GGUF),--gguf $(GGUF))
-
-# Two layers of that width: 4 bits against bfloat16. Ten minutes, 8 GB, and 5 GB of disk.
-two-layers-26b: $(VENV)/.ready
-	$(BIN)/python -m tests.full_shape.two_layers
 
 # What the READMEs show, taken by the tests in real editors with the model for new users; what the partner improves is the
 # embedded model's draft.

@@ -1,26 +1,22 @@
-"""From the first key at a new place to visible ghost text in real editors, and where the time goes.
+"""`python -m tests.editors.bench`: from the first key at a new place to visible ghost text, and where the time goes.
 
     editor   key press to request: the editor's own delay before it asks (Neovim waits 200 ms)
     server   request to answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
     engine   the worker's request: encoding, denoising, ranking
     paint    answer to the redraw that shows the ghost text
 
-Neovim draws to us, driven by `editor.lua`, with its own worker. The cursor rests at each place for a second, while the
+Neovim draws to us, driven by `bench.lua`, with its own worker. The cursor rests at each place for a second, while the
 worker reads ahead or, at every second place, does not. The last line of output is one JSON object, whose `ratio` is the
 time with reading ahead as a share of that without. Times are in milliseconds.
 """
 
 import argparse
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,36 +27,25 @@ from inference.bench import BenchError, percentiles, positive
 from inference.bench.server_editor import SERVER, server_environment
 from inference.models.catalogue import is_name_or_hub_id
 from inference.terminal import say
+from tests.editors import places
+from tests.editors.vscode import bench as vscode
+from tests.editors.vscode.bench import Ends, Presses, engine_end_times
 
-ROOT = Path(__file__).resolve().parents[2]
-PLUGIN = ROOT / "editors" / "nvim"
-INSTALLED = ROOT / ".editors" / "bin"
-"""`make test-editors` installs editors here."""
+PLUGIN = Path(__file__).resolve().parents[2] / "editors" / "nvim"
 LUA = Path(__file__).with_suffix(".lua")
 _STAGES = {"key", "asked", "answered", "painted"}
-_ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
 _COLUMNS_AND_ROWS = (100, 40)
 _START_S = 150
 _KEY_S = 4
 """How long Neovim may take to get to the first key, and for each key."""
 
 
-Presses = Mapping[str, Sequence[Mapping[str, float]]]
-"""By the setting `readAhead`, on and off: for each key press, the times of its stages, in seconds since 1970."""
-Ends = Sequence[tuple[float, float]]
-"""When each request of the worker ended, in seconds since 1970, and its duration in ms."""
-
-
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of each editor, or why it was not measured. Prints them and ends with status 1 if none was."""
+    """The figures of each editor, or why it was not measured."""
     is_path = Path(args.model).exists() and not is_name_or_hub_id(args.model)
     model = str(Path(args.model).resolve()) if is_path else args.model
-    editors: dict[str, Callable[[int, str], tuple[Presses, Ends]]]
-    editors = {"neovim": partial(neovim, args.nvim), "vscode": vscode}
     results: dict[str, Any] = {}
-    if not PLUGIN.is_dir():
-        raise BenchError("the editors' plugins are not part of the package; run this in a checkout of the repository")
-    for name, press_keys in editors.items():
+    for name, press_keys in (("neovim", neovim), ("vscode", vscode.press_keys)):
         if args.editor in (None, name):
             about = {"benchmark": "editor", "editor": name, "model": model, "keystrokes": args.keystrokes}
             try:
@@ -68,11 +53,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             except BenchError as reason:
                 say(f"{name} is not measured: {reason}")
                 results[name] = {"not_measured": str(reason)}
-    result = {"benchmark": "editor", "editors": results}
-    if not any("ratio" in result for result in results.values()):
-        print(json.dumps(result))
-        raise SystemExit(1)
-    return result
+    return {"benchmark": "editor", "editors": results}
 
 
 def latency_breakdown(presses: Presses, ended: Ends) -> dict[str, Any]:
@@ -88,11 +69,11 @@ def latency_breakdown(presses: Presses, ended: Ends) -> dict[str, Any]:
     return {"load_average": round(psutil.getloadavg()[0], 1), "read_ahead": found, "ratio": round(ratio, 2)}
 
 
-def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, Ends]:
+def neovim(keystrokes: int, model: str) -> tuple[Presses, Ends]:
     """Presses keys in a Neovim with a home and a worker of its own. Raises BenchError."""
-    path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
+    path = places.program("nvim")
     if path is None:
-        raise BenchError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
+        raise BenchError("nvim is not on PATH; run: make test-editors")
     with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         runtime, result = Path(folder, "run"), Path(folder, "result.json")
         runtime.mkdir(mode=0o700)
@@ -122,17 +103,6 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
         return output["presses"], engine_end_times(runtime)
 
 
-def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
-    """Presses keys in VS Code with the script of its tests. Raises BenchError."""
-    command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes), "--model", model]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        errors = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise BenchError(errors[-1].removeprefix("infill-ls: "))
-    presses, ended = json.loads(done.stdout.splitlines()[-1])
-    return presses, ended
-
-
 def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
     """Runs a Neovim that draws to us instead of a terminal. Raises BenchError if it takes too long."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
@@ -148,11 +118,6 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
             process.kill()
 
 
-def engine_end_times(runtime: Path) -> Ends:
-    matches = [match for log in runtime.glob("*.log") for match in _ENDED.findall(log.read_text("utf-8"))]
-    return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in matches]
-
-
 def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
     """Where the time of a key press went, in ms, by its stages and the ends of the worker's requests."""
     engine = sum(ms for ended_at, ms in ended if press["asked"] <= ended_at <= press["answered"] + 0.005)
@@ -165,8 +130,16 @@ def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def main() -> int:
+    """Prints what was measured. Exit status 1 if no editor was."""
+    parser = argparse.ArgumentParser("python -m tests.editors.bench", description=__doc__)
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
     parser.add_argument("--keystrokes", type=positive, default=20, metavar="N", help="with each (default: %(default)s)")
-    parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
+    result = measure(parser.parse_args())
+    print(json.dumps(result))
+    return 0 if any("ratio" in each for each in result["editors"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

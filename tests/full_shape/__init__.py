@@ -1,4 +1,4 @@
 """The released checkpoint's full shape with random weights, in 4 bits, through the real worker and command.
 
-`make dry-run-26b` and `make two-layers-26b`; not part of `make test`, because they need 24 GB and minutes to an hour.
+`make dry-run-26b`; not part of `make test`, because it needs 24 GB and minutes to an hour.
 """

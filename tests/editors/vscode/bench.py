@@ -1,18 +1,13 @@
-"""Presses keys in real VS Code for `infill-ls bench editor`: python -m tests.editors.vscode.bench
+"""Presses keys in real VS Code for `tests/editors/bench.py`. The server is asked once its process has the request."""
 
-Real server, real worker, real model. Prints one JSON list: by the setting `readAhead`, the times of each key press that
-brought ghost text; and the ends of the worker's requests, as `inference/bench/editor.py` takes them. Its time until the
-server is asked counts until the server's process has the request.
-"""
-
-import argparse
 import json
-import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +15,11 @@ from typing import Any
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
-from inference.bench.editor import Ends, Presses, engine_end_times
+from inference.bench import BenchError
 from tests.editors.vscode.code_server import CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.window import Window
 
 PATIENCE_MS = 10_000
-ATTEMPTS = 2
-"""A machine that is busy for a while loses a key press or a click."""
 HERE = Path(__file__).resolve().parent
 _FUNCTION = '''\
 def name_{0}(first, second):
@@ -44,6 +37,13 @@ _APART = 16
 """Of so many functions one lacks its end. A model copies those of the others, and sees fewer than lie between two."""
 
 
+_ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
+Presses = Mapping[str, Sequence[Mapping[str, float]]]
+"""By the setting `readAhead`, on and off: for each key press, the times of its stages, in seconds since 1970."""
+Ends = Sequence[tuple[float, float]]
+"""When each request of the worker ended, in seconds since 1970, and its duration in ms."""
+
+
 @dataclass(frozen=True)
 class Message:
     at: float
@@ -51,33 +51,15 @@ class Message:
     method: str | None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints what was measured; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.editors.vscode.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="default: %(default)s")
-    args = parser.parse_args(argv)
+def press_keys(keystrokes: int, model: str) -> tuple[Presses, Ends]:
+    """Raises BenchError."""
     if reason := why_missing():
-        print(f"infill-ls: {reason}; run: make test-editors", file=sys.stderr)
-        return 1
-    for _ in range(ATTEMPTS):
-        with new_home() as home:
-            try:
-                result = measure(home, args.keystrokes, args.model)
-            except (PlaywrightError, AssertionError) as error:
-                print(f"infill-ls: {why(error)}", file=sys.stderr)
-                continue
-        print(json.dumps(result))
-        return 0
-    return 1
-
-
-def why(error: Exception) -> str:
-    """One line for a user: what VS Code did not do, and how busy the machine is."""
-    first, *log = str(error).splitlines() or [type(error).__name__]
-    waited = next((line.strip(" -") for line in log if "waiting for" in line), "")
-    load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-    return f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again on a less busy machine"
+        raise BenchError(f"{reason}; run: make test-editors")
+    with new_home() as home:
+        try:
+            return measure(home, keystrokes, model)
+        except (PlaywrightError, AssertionError) as error:
+            raise BenchError(f"VS Code was too slow: {str(error).splitlines()[:1]}") from error
 
 
 def measure(home: Path, keystrokes: int, model: str) -> tuple[Presses, Ends]:
@@ -148,5 +130,6 @@ def default(setting: str) -> Any:
     return manifest["contributes"]["configuration"]["properties"][f"infill.{setting}"]["default"]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def engine_end_times(runtime: Path) -> Ends:
+    matches = [match for log in runtime.glob("*.log") for match in _ENDED.findall(log.read_text("utf-8"))]
+    return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in matches]

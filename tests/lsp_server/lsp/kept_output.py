@@ -30,22 +30,20 @@ class KeptOutput:
 
 
 class Kept:
-    """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
+    """A conversation that keeps what it receives."""
 
     exit_status = 0
 
-    def __init__(self, write: Write, answer: Callable[[Write], None] = lambda _: None) -> None:
+    def __init__(self, write: Write) -> None:
         self.write = write
-        self.ended, self.left = asyncio.Event(), asyncio.Event()
+        self.ended = asyncio.Event()
         self.received: list[bytes] = []
-        self._answer = answer
 
     def receive(self, body: bytes) -> None:
         self.received.append(body)
-        self._answer(self.write)
 
     async def leave(self) -> None:
-        self.left.set()
+        pass
 
 
 class ServerUnderTest:
