@@ -41,7 +41,7 @@ from lsp_server.inline.service import CompletionListService, InlineService
 from lsp_server.lsp.completion_items import with_documentation
 from lsp_server.lsp.protocol import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
-from lsp_server.lsp.worker_connection import STATUS
+from lsp_server.lsp.worker_supervisor import STATUS
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.session import Session

@@ -17,7 +17,7 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress, TokenTexts
 from inference.engine.denoising import length, prune, rank
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
-from inference.engine.denoising.length import DenoisingLimits
+from inference.engine.denoising.length import DenoisingBudget
 from inference.engine.denoising.rank import FillRanker
 from inference.engine.denoising.unmask import ResizeRules, UnmaskingDenoiser
 from inference.engine.loaded_model import LoadedModel
@@ -46,7 +46,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         else:
             generator.manual_seed(request.seed)
         self._noise = NoiseSource.from_model(model.traits, model.infill_config, generator)
-        self._budget = DenoisingLimits.from_request(request, model.infill_config)
+        self._budget = DenoisingBudget.from_request(request, model.infill_config)
         self._masks_again = rank.ranks_by_masking(model.traits)
         self._num_finished = max(rank.num_to_finish(model.traits), self._budget.candidates)
         self._trials: list[FilledCanvas] = []

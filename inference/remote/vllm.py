@@ -44,7 +44,7 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.engine.denoising import length
-from inference.engine.denoising.length import DenoisingLimits
+from inference.engine.denoising.length import DenoisingBudget
 from inference.models import catalogue, checkpoint, checkpoint_files, model_store
 from inference.models.family import ModelError
 from inference.models.infill_config import CanvasTokens, HoleNoise, InfillConfig
@@ -196,7 +196,7 @@ class VllmRun(RemoteRun):
         self._model = model
         self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
         """Seeded, because vLLM takes no seed: so the first step is repeatable."""
-        self._effort = DenoisingLimits.from_request(self.request, model.infill_config)
+        self._effort = DenoisingBudget.from_request(self.request, model.infill_config)
         self._plan: CanvasPlan
         self._is_first = True
         """Whether nothing of it was read yet."""

@@ -20,9 +20,9 @@ from inference.messages import MAX_PROPOSED_CHARACTERS, Hunk
 from inference.models.edit_prompts import LINE
 from inference.models.family import common_end_lengths
 from lsp_server.next_edit.edits import NextEdit
+from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.next_edit.renames import renamed_words
-from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.next_edit.text_diff import DiffRange, TextDiff
 from lsp_server.syntax.lines import eol_at, indentation, is_word_char, line_end, line_start
 from lsp_server.syntax.view import SyntaxView
@@ -98,7 +98,7 @@ class TokenReplacement:
         return self.literal, self.removed, self.added
 
 
-def repeated_edits(diff: SourceDiff) -> Iterator[NextEdit]:
+def repeated_edits(diff: NameDiff) -> Iterator[NextEdit]:
     """Finds lines that match the context of two equal edits, or the stricter context of a single edit."""
     renamed = renamed_words(diff)
     sites = [site for site in _edit_sites(diff) if (site.removed, site.added) not in renamed][:_MAX_SITES]
@@ -117,7 +117,7 @@ def repeated_edits(diff: SourceDiff) -> Iterator[NextEdit]:
             yield from _match_edits(diff, site, prefix, suffix)
 
 
-def _edit_sites(diff: SourceDiff) -> Iterator[TokenReplacement]:
+def _edit_sites(diff: NameDiff) -> Iterator[TokenReplacement]:
     """The sites, in order: lines that changed alone, of which neither version was added or removed as a whole."""
     text_diff, visited = diff.text_diff, set[int]()
     for hunk in text_diff.changed_words:
@@ -132,7 +132,7 @@ def _edit_sites(diff: SourceDiff) -> Iterator[TokenReplacement]:
             yield site
 
 
-def _edit_site(diff: SourceDiff, line: DiffRange) -> TokenReplacement | None:
+def _edit_site(diff: NameDiff, line: DiffRange) -> TokenReplacement | None:
     """The one run of tokens in which two lines differ; None if they differ only in white space."""
     text_diff = diff.text_diff
     old_matches = list(_TOKEN.finditer(text_diff.old, line.old_start, line.old_end))
@@ -268,7 +268,7 @@ def _pattern(prefix: Sequence[str], removed: Sequence[str], suffix: Sequence[str
 
 
 def _match_edits(
-    diff: SourceDiff, site: TokenReplacement, prefix: Sequence[str], suffix: Sequence[str]
+    diff: NameDiff, site: TokenReplacement, prefix: Sequence[str], suffix: Sequence[str]
 ) -> Iterator[NextEdit]:
     """Repeats an edit wherever the pattern matches the current text; one edit for a line."""
     view, text_diff = diff.new_names.view, diff.text_diff
@@ -357,7 +357,7 @@ class _Item:
         return self.line.strip().rstrip(",;")
 
 
-def missing_line_edits(diff: SourceDiff) -> Iterator[NextEdit]:
+def missing_line_edits(diff: NameDiff) -> Iterator[NextEdit]:
     """Finds the lines beside which something is missing that was added beside their name elsewhere."""
     text_diff = diff.text_diff
     for hunk in text_diff.changed_words:

@@ -13,10 +13,10 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.edits import NextEdit
+from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Role
 from lsp_server.next_edit.renames import complete_renames
 from lsp_server.next_edit.signatures import changed_functions, signature_edits
-from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import line_start
@@ -81,7 +81,7 @@ def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], 
     if new is None or count_errors(new.view.root):
         return
     for text in other.old_texts:
-        diff = None if stop() else SourceDiff.parse(other_source, new, text)
+        diff = None if stop() else NameDiff.parse(other_source, new, text)
         for old_cell_text in other.cell_texts or (None,):
             edits = [] if diff is None else list(_joined_edits(source.language_id, diff, names, imports, old_cell_text))
             if edits:
@@ -90,7 +90,7 @@ def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], 
 
 
 def _joined_edits(
-    language_id: str, other_diff: SourceDiff, names: NameIndex, imports: _Imports, old_text: str | None = None
+    language_id: str, other_diff: NameDiff, names: NameIndex, imports: _Imports, old_text: str | None = None
 ) -> Iterator[NextEdit]:
     """The edits after the changes of the other document, in one whose `old_text` is by default the current one."""
     renamed = dict(_renamed_definitions(other_diff))
@@ -106,13 +106,13 @@ def _joined_edits(
     joined = Source.parse(language_id, other_diff.text_diff.new + _BETWEEN + text)
     joined_names = NameIndex.from_source(joined)
     old = other_diff.text_diff.old + _BETWEEN + (text if old_text is None else old_text)
-    diff = None if joined_names is None else SourceDiff.parse(joined, joined_names, old)
+    diff = None if joined_names is None else NameDiff.parse(joined, joined_names, old)
     for edit in () if diff is None else chain(complete_renames(diff), signature_edits(diff)):
         if edit.start >= offset:
             yield NextEdit(edit.start - offset, edit.end - offset, edit.text, edit.why)
 
 
-def _renamed_definitions(diff: SourceDiff) -> Iterator[tuple[str, str]]:
+def _renamed_definitions(diff: NameDiff) -> Iterator[tuple[str, str]]:
     """The names that the file defined at its top, and their new names."""
     for old, new in diff.renamed_pairs():
         is_gone = not any(name.binder == new.binder for name in diff.new_names.occurrences(old.text))

@@ -8,10 +8,10 @@ from lsp_server.next_edit.alike_edits import missing_line_edits, repeated_edits,
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, without_overlaps
 from lsp_server.next_edit.judge import EditValidator
+from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex
 from lsp_server.next_edit.renames import complete_renames
 from lsp_server.next_edit.signatures import signature_edits
-from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.parsing import Source
 
@@ -35,7 +35,7 @@ def next_edits(
     texts = list(old_texts)
     judge = EditValidator(source, texts)
     for text in texts:
-        diff = None if stop() else SourceDiff.parse(source, names, text)
+        diff = None if stop() else NameDiff.parse(source, names, text)
         if diff is None or judge.num_errors > count_errors(diff.old_names.view.root):
             continue
         edits = without_overlaps(chain.from_iterable(find(diff) for find in _FINDERS if not stop()))

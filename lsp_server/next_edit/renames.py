@@ -15,8 +15,8 @@ from lsp_server.next_edit.members import (
     parameter_declaration,
     uses_of_member,
 )
+from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
-from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
 
 _SHADOWING = frozenset({"let_declaration"})
@@ -26,7 +26,7 @@ _COLLECTION = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collectio
 _ALIAS = re.compile(r"as\s+(\w+)")
 
 
-def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
+def complete_renames(diff: NameDiff) -> Iterator[NextEdit]:
     """Renames the occurrences that still have the old name."""
     for old, new in diff.renamed_pairs(_alias_offsets(diff)):
         if _became_collection(diff, old, new):
@@ -40,7 +40,7 @@ def complete_renames(diff: SourceDiff) -> Iterator[NextEdit]:
             yield from _rename_edits(diff, uses, old, new)
 
 
-def _became_collection(diff: SourceDiff, old: Occurrence, new: Occurrence) -> bool:
+def _became_collection(diff: NameDiff, old: Occurrence, new: Occurrence) -> bool:
     """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
     if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new_names.view.table.functions:
         return False
@@ -57,13 +57,13 @@ def _declaration_without_name(names: NameIndex, name: Occurrence) -> str:
     return "".join(code.replace(name.text, "", 1).split())
 
 
-def renamed_words(diff: SourceDiff) -> set[tuple[tuple[str, ...], str]]:
+def renamed_words(diff: NameDiff) -> set[tuple[tuple[str, ...], str]]:
     """Returns the old and new names of renamed definitions, whose other occurrences `complete_renames` finds."""
     pairs = (pair for pair in diff.renamed_pairs() if pair[1].binder is not None or pair[1].role is Role.MEMBER)
     return {((old.text,), new.text) for old, new in pairs}
 
 
-def _alias_offsets(diff: SourceDiff) -> Iterator[tuple[int, int]]:
+def _alias_offsets(diff: NameDiff) -> Iterator[tuple[int, int]]:
     """The offsets of imports and of the other names that they got: `as name` was added after them."""
     old, new = diff.text_diff.old, diff.text_diff.new
     for words in diff.text_diff.changed_words:
@@ -79,7 +79,7 @@ def _is_unbound(names: NameIndex, word: str) -> bool:
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.occurrences(word))
 
 
-def _rename_edits(diff: SourceDiff, uses: Iterable[Occurrence], old: Occurrence, new: Occurrence) -> Iterator[NextEdit]:
+def _rename_edits(diff: NameDiff, uses: Iterable[Occurrence], old: Occurrence, new: Occurrence) -> Iterator[NextEdit]:
     why = f"rename {old.text} to {new.text}"
     for use in uses:
         if not diff.text_diff.is_new(use.start, use.end):
@@ -87,7 +87,7 @@ def _rename_edits(diff: SourceDiff, uses: Iterable[Occurrence], old: Occurrence,
             yield NextEdit(use.start, use.end, use.joint.join(texts) if use.joint else new.text, why)
 
 
-def _uses_of_binding(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
+def _uses_of_binding(diff: NameDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The uses that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
     names, scope = diff.new_names, new.binder
     if scope is None:
@@ -147,7 +147,7 @@ def _block(names: NameIndex, name: Occurrence) -> Node | None:
     return next((node for node in name.ancestors if node.type in names.view.table.blocks), None)
 
 
-def _keyword_arguments(diff: SourceDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
+def _keyword_arguments(diff: NameDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The arguments that use a parameter's old name."""
     function = function_of_parameter(diff.new_names, new)
     if function is None:

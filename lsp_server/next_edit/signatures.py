@@ -9,8 +9,8 @@ from tree_sitter import Node
 
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.members import is_call_of, is_unique_function, parameter_declaration
+from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
-from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.view import SyntaxView
 
 _SPLAT = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
@@ -44,14 +44,14 @@ class _Function:
     name: Occurrence
 
 
-def signature_edits(diff: SourceDiff) -> Iterator[NextEdit]:
+def signature_edits(diff: NameDiff) -> Iterator[NextEdit]:
     """The calls that no longer fit the functions with changed heads."""
     for function in changed_functions(diff):
         yield from _parameter_edits(diff, function)
         yield from _async_edits(diff, function)
 
 
-def changed_functions(diff: SourceDiff) -> Iterator[_Function]:
+def changed_functions(diff: NameDiff) -> Iterator[_Function]:
     visited = set[int]()
     for words in diff.text_diff.changed_words:
         old = _function_over(diff.old_names, words.old_start)
@@ -107,7 +107,7 @@ def _parameters(names: NameIndex, function: Node) -> list[Occurrence] | None:
     return parameters[1:] if parameters and parameters[0].text in names.rules.selves else parameters
 
 
-def _parameter_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
+def _parameter_edits(diff: NameDiff, function: _Function) -> Iterator[NextEdit]:
     """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
     view = diff.new_names.view
     old_parameters = _parameters(diff.old_names, function.old)
@@ -183,7 +183,7 @@ def _keyword_of(names: NameIndex, argument: Node) -> str:
     return name.text if name is not None and name.role is Role.KEYWORD and name.ancestors[0] == argument else ""
 
 
-def _calls(diff: SourceDiff, name: Occurrence, *, also_new: bool = False) -> Iterator[_Call]:
+def _calls(diff: NameDiff, name: Occurrence, *, also_new: bool = False) -> Iterator[_Call]:
     """The calls that certainly mean this function; without `also_new` only those that have not changed."""
     names = diff.new_names
     word = name.owner if name.text == "__init__" else name.text
@@ -212,7 +212,7 @@ def _call_of(names: NameIndex, name: Occurrence) -> _Call | None:
     return None
 
 
-def _async_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
+def _async_edits(diff: NameDiff, function: _Function) -> Iterator[NextEdit]:
     was_async = _is_async(diff.old_names, function.old)
     is_async = _is_async(diff.new_names, function.node)
     code = diff.new_names.view.code(function.node)
@@ -229,7 +229,7 @@ def _async_edits(diff: SourceDiff, function: _Function) -> Iterator[NextEdit]:
             yield edit
 
 
-def _make_async(diff: SourceDiff, name: Occurrence, callers: set[int] | None) -> Iterator[NextEdit]:
+def _make_async(diff: NameDiff, name: Occurrence, callers: set[int] | None) -> Iterator[NextEdit]:
     """The calls of a function that is async now get an `await`, and their functions become async, all the way up.
 
     `callers` are the ids of those functions so far; None: only functions that are async already get an `await`.

@@ -20,7 +20,7 @@ from lsp_server.documents.uris import file_name, paths_via_links, possible_paths
 from lsp_server.features import Feature, FeatureRegistry
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
+from lsp_server.lsp.worker_supervisor import CLIENT_NAME, STATUS_CHANGED, PartnerSupervisor, WorkerSupervisor
 from lsp_server.settings.blocking_io import BlockingIo
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
@@ -44,10 +44,10 @@ class Session:
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
         self.editor = EditorConnection(server)
-        self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
-        self.partner: PartnerConnection | None = None
+        self.worker = WorkerSupervisor(server, self.editor.show_once, self._tell_status)
+        self.partner: PartnerSupervisor | None = None
         self.edit_model: WorkerClient | None = None
-        self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
+        self._connect_partner = partial(PartnerSupervisor, server, self.editor.show_once, self._tell_status)
         self.features = FeatureRegistry()
         self._context = ContextGatherer()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
@@ -103,7 +103,7 @@ class Session:
         return self.worker.report() | {"partner": self.partner.report() if self.partner else None}
 
     @property
-    def partner_connection(self) -> WorkerConnection | None:
+    def partner_connection(self) -> WorkerSupervisor | None:
         """The connection to the partner, which may be the model itself; None if there is none."""
         return self.worker if self.settings.model == PARTNER else self.partner
 

@@ -93,7 +93,7 @@ def delete_files(file: Path) -> list[Path]:
     return files
 
 
-def storage_problem(file: Path, error: Exception) -> str:
+def storage_error_message(file: Path, error: Exception) -> str:
     """What went wrong with the file, and what to do."""
     return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"
 
@@ -168,7 +168,7 @@ class StatisticsWriter(Feature):
             except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
                 self._counts.update(counts)
                 advice = "all else works; set `statistics` to off to stop this message"
-                self._warn(f"the statistics cannot be written: {storage_problem(usage_file(), error)}; {advice}")
+                self._warn(f"the statistics cannot be written: {storage_error_message(usage_file(), error)}; {advice}")
                 if self._has_ended.is_set():
                     return
                 pause_s = RETRY_S

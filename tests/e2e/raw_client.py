@@ -15,7 +15,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
-from lsp_server.lsp.worker_connection import REFRESH_S
+from lsp_server.lsp.worker_supervisor import REFRESH_S
 from tests.workers import CLI, PATIENCE_S, environment
 
 SERVER = [*CLI, "serve", "--stdio"]

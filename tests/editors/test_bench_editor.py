@@ -1,7 +1,6 @@
 """`python -m tests.editors.bench`: real key presses in a real Neovim."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ BENCH = [sys.executable, "-m", "tests.editors.bench", "--editor", "neovim", "--k
 def test_it_says_where_the_time_of_a_key_press_goes(project: Path) -> None:
     require("nvim")
     kept = {name: value for name, value in environment(project).items() if name != "INFILL_LS_RUNTIME_DIR"}
-    kept |= {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")}
     done = subprocess.run(BENCH, env=kept, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     neovim = json.loads(done.stdout.splitlines()[-1])["editors"]["neovim"]

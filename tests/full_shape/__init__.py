@@ -1,4 +1,1 @@
-"""The released checkpoint's full shape with random weights, in 4 bits, through the real worker and command.
-
-`make dry-run-26b`; not part of `make test`, because it needs 24 GB and minutes to an hour.
-"""
+"""The released checkpoint's full shape with made-up weights, on the CPU: `make dry-run-26b`, an hour and 24 GB."""

@@ -20,7 +20,7 @@ from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.handlers.lifecycle import end_session
 from lsp_server.inline import CompletionListService, Cursor, InlineRequest, InlineService
 from lsp_server.lsp.capabilities import ClientCapabilities
-from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.lsp.worker_supervisor import WorkerSupervisor
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.server import METHODS, InfillServer
@@ -166,7 +166,7 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
         gc.enable()
 
 
-class Hanging(WorkerConnection):
+class Hanging(WorkerSupervisor):
     """A connection whose worker never lets go."""
 
     async def close(self) -> None:

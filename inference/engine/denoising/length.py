@@ -25,14 +25,14 @@ with shorter or many more lengths beside them it is lower by a third.
 
 
 @dataclass(frozen=True)
-class DenoisingLimits:
+class DenoisingBudget:
     """The limits of one request. `max_steps` None: the checkpoint's default."""
 
     candidates: int
     max_steps: int | None
 
     @classmethod
-    def from_request(cls, request: InfillRequest, infill_config: InfillConfig) -> "DenoisingLimits":
+    def from_request(cls, request: InfillRequest, infill_config: InfillConfig) -> "DenoisingBudget":
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
         max_steps = request.max_steps or (infill_config.line_steps if lines else None)

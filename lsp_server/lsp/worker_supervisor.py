@@ -37,7 +37,7 @@ _NEWS = ("state", "detail", "progress", "model", "serverProblem", "name", "probl
 _FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
 
 
-class WorkerConnection:
+class WorkerSupervisor:
     """Calls `show` with failures for the user, and `notify` with each change. A restart makes a new `client`."""
 
     def __init__(
@@ -194,7 +194,7 @@ class WorkerConnection:
         return round(last.progress, 2) if last and self.client.state is ClientState.LOADING else 0.0
 
 
-class PartnerConnection(WorkerConnection):
+class PartnerSupervisor(WorkerSupervisor):
     """The connection to the partner: a separate worker, started when the partner is first asked."""
 
     @property

@@ -10,7 +10,7 @@ from lsp_server.syntax.parsing import Source, edit_tree, parse
 
 
 @dataclass(frozen=True)
-class SourceDiff:
+class NameDiff:
     """An earlier text and the current one: their differences and names."""
 
     text_diff: TextDiff
@@ -18,7 +18,7 @@ class SourceDiff:
     new_names: NameIndex
 
     @classmethod
-    def parse(cls, source: Source, names: NameIndex, old_text: str) -> "SourceDiff | None":
+    def parse(cls, source: Source, names: NameIndex, old_text: str) -> "NameDiff | None":
         """Compares `old_text` with the current source and its names; None if the source has no tree."""
         if source.tree is None:
             return None
