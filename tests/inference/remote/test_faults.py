@@ -48,9 +48,9 @@ async def server(twin: Engine) -> AsyncIterator[CanvasServer]:
 async def client(server: CanvasServer) -> AsyncIterator[RawClient]:
     with short_folder() as folder:
         words = ["--model", server.url, "--server-tokenizer", str(TWIN)]
-        client = await RawClient.start(Path(folder), None, *words)
+        client = await RawClient.start(Path(folder), {"deadlineMs": {"automatic": 10_000}}, *words)  # for all its tries
         yield client
-        await client.vanish()
+        assert await client.quit() == 0
 
 
 class Typing:
