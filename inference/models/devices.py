@@ -89,9 +89,11 @@ def choose_fitting_dtype(
     name: str, device: torch.device | str, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
 ) -> str:
     """The first dtype that fits into `free` bytes. Raises ModelError if none does."""
-    needs = {dtype: needed_bytes(weight_bytes(dtype)) for dtype in dtypes}
-    if fitting := next((dtype for dtype, needed in needs.items() if needed <= free), None):
-        return fitting
+    needs = dict[str, int]()
+    for dtype in dtypes:  # a model may be unable to have a later one
+        needs[dtype] = needed_bytes(weight_bytes(dtype))
+        if needs[dtype] <= free:
+            return dtype
     needed = " or ".join(f"{count / 1e9:.1f} GB in {dtype}" for dtype, count in needs.items())
     raise ModelError(
         f"{name} needs {needed}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another device, or "

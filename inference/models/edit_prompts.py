@@ -14,7 +14,7 @@ from string import Formatter
 
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
 from inference.models.family import common_end_lengths
-from inference.models.numbered_blocks import cut_blocks, marked, rewritten_blocks, unmarked
+from inference.models.numbered_blocks import blocks_between_marks, cut_blocks, marked, rewritten_blocks, unmarked
 
 MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
@@ -248,7 +248,7 @@ def read_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
         text = shown.before + (_ended(shown.now) if shown.after else shown.now) + shown.after
         hunks = tuple(hunk for hunk in shown.hunks if _may_show(hunk, how.controls))
         asked = NextEditRequest("", text, hunks, path=shown.path, cursor=len(shown.before) + shown.cursor)
-        blocks = tuple(cut_blocks(shown.now)) if how.is_numbered else ()
+        blocks = tuple(blocks_between_marks(fields["region"].replace(cursor, ""))) if fields and how.is_numbered else ()
         ends, start = how.ends, len(shown.before)
         return EditPrompt(prompt, start, shown.now, shown.begun, ends, how.controls, how.opening, blocks), asked
     if problem:

@@ -35,6 +35,11 @@ def marked(blocks: Sequence[str], first: int = 1) -> str:
     return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
 
 
+def blocks_between_marks(text: str) -> list[str]:
+    """The blocks of a text whose first mark is missing."""
+    return _MARK.split(text)[:-1:2]
+
+
 def unmarked(text: str) -> str:
     """The blocks without their marks."""
     return _MARK.sub("", text)
@@ -43,7 +48,8 @@ def unmarked(text: str) -> str:
 def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]:
     """The indices of the first block and behind the last, and their new text; all as they are if none changes."""
     marks = list(_MARK.finditer(answer))
-    first, last = (int(marks[0][1]), int(marks[-1][1])) if marks else (0, 0)
-    if not 1 <= first < last <= len(blocks) + 1:
+    numbers = [int(mark[1]) for mark in marks] or [0]
+    first, last = numbers[0], numbers[-1]
+    if not 1 <= first < last <= len(blocks) + 1 or any(low >= high for low, high in pairwise(numbers)):
         return 0, len(blocks), "".join(blocks)
     return first - 1, last - 1, unmarked(answer[marks[0].end() : marks[-1].start()])

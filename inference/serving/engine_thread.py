@@ -36,7 +36,9 @@ _PAUSE_S = 1.0
 _NEXT_PAUSE_S = 0.05
 """How long to wait for a request between two preparations."""
 _AHEAD_S = 5.0
-"""An explicit request that has had so much engine time is no more urgent than an automatic one."""
+"""An explicit request that has had so much engine time is no more urgent than an automatic one, and after twice as much
+no more than next edits.
+"""
 
 LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
@@ -63,10 +65,10 @@ class EngineWork:
         self.ended = asyncio.Event()
 
     @property
-    def sort_key(self) -> tuple[JobPriority, float]:
+    def sort_key(self) -> tuple[int, float]:
         """The lowest is next."""
-        is_long = self.used_s >= _AHEAD_S
-        return max(self.job.priority, JobPriority.AUTOMATIC if is_long else JobPriority.EXPLICIT), self.stepped_s
+        lowered = min(int(JobPriority.NEXT_EDIT), int(self.used_s / _AHEAD_S))
+        return max(self.job.priority, lowered), self.stepped_s
 
     def charge(self, seconds: float, now_s: float) -> None:
         """Counts a step that took so long and ended now."""

@@ -196,11 +196,15 @@ class WorkerService:
             self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")
 
     async def _choose_again(self) -> None:
-        is_free = self._arguments.model == AUTO and self._backend is not None
-        if is_free and await asyncio.to_thread(self._is_outdated) and self._state.state is not WorkerState.STOPPING:
-            self.shut_down()
-        self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
-        self._broadcast_status()
+        is_free = self._arguments.model == AUTO and not self._arguments.edits and self._backend is not None
+        try:
+            is_outdated = is_free and await asyncio.to_thread(self._is_outdated)
+            is_hung = self.status().step_s > HUNG_STEP_S
+            if is_outdated and not is_hung and self._state.state is not WorkerState.STOPPING:
+                self.shut_down()
+        finally:
+            self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
+            self._broadcast_status()
 
     def _is_outdated(self) -> bool:
         from inference.models import recommend  # here and not above: it imports torch, as the model has

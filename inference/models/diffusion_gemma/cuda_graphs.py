@@ -62,7 +62,7 @@ class CudaGraphCapturer:
             run()
         torch.cuda.current_stream().wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+        with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
             output = run()
 
         def replay() -> Tensor:

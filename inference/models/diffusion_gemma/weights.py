@@ -152,6 +152,11 @@ def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.de
             else:
                 value = shards.tensor(full, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(value, requires_grad=False))
+        if len({type(getattr(owner, name)) for name in _EXPERTS if hasattr(owner, name)}) > 1:
+            raise ModelError(
+                f"{shards.name}: only one of {' and '.join(_EXPERTS)} in {below} is quantised, which is not supported; "
+                "download another GGUF of the model, such as its Q4_K_M"
+            )
         for name, buffer in list(owner.named_buffers(recurse=False)):
             if name == "embed_scale":
                 setattr(owner, name, torch.tensor(owner.scalar_embed_scale, device=device))

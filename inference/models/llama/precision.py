@@ -53,7 +53,9 @@ def candidate_formats(device: torch.device, requested: str | None, own: str = ""
     """
     if device.type == "cuda":
         usual = [own] if own else ["bfloat16", EIGHT_BIT]
-        return devices.allowed_dtypes(device, requested, usual, [*_ELSEWHERE, EIGHT_BIT, FOUR_BIT, *usual])
+        return devices.allowed_dtypes(
+            device, requested, usual, [*dict.fromkeys([*_ELSEWHERE, EIGHT_BIT, FOUR_BIT, *usual])]
+        )
     if device.type != "cpu":
         return devices.allowed_dtypes(device, requested, _ELSEWHERE[:1], _ELSEWHERE)
     without = ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]

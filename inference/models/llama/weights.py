@@ -44,8 +44,8 @@ _VOCABULARY_BITS = 8
 """At least so many have the codes of the embedding and the head, unless a file has fewer."""
 _TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
 """Names of weights whose rows positions turn."""
-_CHECK_ROWS = (9, 70)
-"""For the two sizes of blocks that kernels have."""
+_CHECK_ROWS = (9, 40, 70, 300)
+"""For the sizes of blocks that kernels have, and the ways in which they share a matrix."""
 _TOLERANCE = 0.05
 _Table = DenseLinear | Int8Weight | PackedLinear
 _Rows = Iterator[tuple[str, int, Tensor]]
@@ -202,7 +202,9 @@ class NetworkBuilder:
 
     def _made_packed(self, bits: int, names: Sequence[str]) -> DenseLinear | PackedLinear:
         if not bits:
-            return DenseLinear(torch.cat([self._tensor(name) for name in names]).to(self._dtype))
+            plain = self._made((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
+            assert isinstance(plain, DenseLinear)
+            return plain
         stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
         matrix = packed.stacked([each.with_rows(partial(self._ordered, name)) for name, each in stored])
         return PackedLinear(matrix, self._dtype)
