@@ -1,8 +1,8 @@
 """The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
 Editors go before the endpoint's clients, which get the steps that no editor waits for. Explicit requests go before
-automatic ones, and those before next edits, until they have had `_AHEAD_S` of the engine's time: then they take turns
-with the automatic ones, so no editor waits for a long fill of another one. Of equal requests the one whose last step is
+automatic ones, and those before next edits. Each `_AHEAD_S` of engine time lowers a request by a rank, down to next
+edits, so no editor waits for a long fill of another one. Of equal requests the one whose last step is
 longest ago goes first, and of those without a step the newest. Everything here except `EngineThread.run` is called on
 the event loop.
 """
@@ -36,9 +36,7 @@ _PAUSE_S = 1.0
 _NEXT_PAUSE_S = 0.05
 """How long to wait for a request between two preparations."""
 _AHEAD_S = 5.0
-"""An explicit request that has had so much engine time is no more urgent than an automatic one, and after twice as much
-no more than next edits.
-"""
+"""The engine time after which a request loses a rank."""
 
 LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""

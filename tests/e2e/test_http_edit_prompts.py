@@ -121,7 +121,7 @@ async def test_an_edit_model_of_another_form_is_asked(runtime_folder: Path) -> N
             assert await answer(http, asked) == new + "\n"
 
 
-async def test_without_an_edit_model_the_text_at_the_cursor_is_filled(http: httpx2.AsyncClient, relay: Relay) -> None:
+async def test_without_an_edit_model_the_cursor_is_filled(http: httpx2.AsyncClient, relay: Relay) -> None:
     code = "def size(path):\n    return os.pa"
     text = await answer(http, zed_zeta_2(code, len(code)))
     assert around(relay.requests[-1]) == (BEFORE + code.removesuffix("pa"), AFTER)

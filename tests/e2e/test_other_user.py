@@ -33,7 +33,7 @@ async def test_another_user_of_the_endpoint_must_bring_it(runtime_folder: Path, 
     await server.stop()
 
 
-async def test_the_line_that_is_printed_lets_others_in(runtime_folder: Path) -> None:
+async def test_the_printed_line_lets_others_in(runtime_folder: Path) -> None:
     server = await Listening.start(runtime_folder, "--http", "0.0.0.0:0", "--allow-remote", "--model", "embedded")
     line = ""
     while not line.startswith("Authorization"):
@@ -53,7 +53,7 @@ async def test_any_user_lets_others_in_with_a_warning(runtime_folder: Path) -> N
     assert "WARNING" in await server.stop()
 
 
-async def test_other_machines_need_permission_and_a_taken_port_is_said(runtime_folder: Path) -> None:
+async def test_other_machines_need_permission(runtime_folder: Path) -> None:
     assert "--allow-remote" in await refusal(runtime_folder, "0.0.0.0:0")
     server = await Listening.start(runtime_folder, "--http", "0", "--model", "embedded")
     assert f"cannot listen at 127.0.0.1:{server.port}" in await refusal(runtime_folder, str(server.port))

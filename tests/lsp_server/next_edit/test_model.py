@@ -1,4 +1,4 @@
-"""A fill model may write anew what begins at the cursor, `|`, unless the user is writing it."""
+"""A fill model may rewrite the lines that begin at the cursor, `|`, unless the user is typing there."""
 
 import pytest
 
