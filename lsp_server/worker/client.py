@@ -320,9 +320,10 @@ class WorkerClient:
                     connection.send(Cancel(request.id))
                 raise
             except WorkerError as failure:
-                if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
+                is_ending = connection.failure is None or connection.status.state is WorkerState.STOPPING
+                if failure.code is not ErrorCode.STOPPED or not is_ending:
                     raise
-                await connection.wait_closed()  # it was about to end and refused requests; the next one will not
+                await connection.wait_closed()  # it refused the request, or ended unread; the next one will not
             else:
                 self._failure = None
                 self._failures = 0

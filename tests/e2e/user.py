@@ -202,7 +202,7 @@ class User:
             if answer["applied"]:
                 assert answer["reason"] is None or " holes were left unchanged" in answer["reason"]
                 return
-            assert answer["reason"].startswith(NOTHING_FITS)
+            assert answer["reason"].startswith(NOTHING_FITS), answer
         raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
 
     def put_in(self, params: Any) -> dict[str, Any]:
