@@ -6,7 +6,7 @@ MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 GET_MODEL = $(BIN)/python -m tests.real.get_model
 
-.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b check format pictures vsix release-check clean
+.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b check format pictures vsix bundle release-check clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -113,6 +113,13 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server in
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 	cd $(VSCODE) && npm ci --silent
 	touch $@
+
+# One file with all that a machine without a network needs, in dist/; editors/bundle/README.md. Wheels of other systems and
+# other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1. TORCH_INDEX: where torch for the CPU is on Linux.
+export TORCH_INDEX ?= $(if $(CUDA),,https://download.pytorch.org/whl/cpu)
+bundle: $(VSIX)
+	$(BIN)/python editors/bundle/build.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(CUDA),--cuda) \
+		$(if $(PYTHON_VERSION),--python-version $(PYTHON_VERSION)) $(if $(MODEL),--model $(MODEL))
 
 # All that a release publishes, built into dist/: the wheel in an empty environment and the extension in a real VS Code
 # both fill a hole.

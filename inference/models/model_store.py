@@ -5,7 +5,8 @@ put there by hand, beside `pulled.json`, their record. Also finds downloads of o
 """
 
 import re
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -92,9 +93,14 @@ def pull_target(model: str) -> PullTarget:
 def find_model(model: str) -> Path | None:
     """The folder of a model, or its only file in the hub's own cache; None if a file is missing or cut off."""
     of = pull_target(model)
+    installed = replace(of, folder=Path(sys.prefix, "share", "infill-ls", of.folder.name))  # it came with the packages
+    return next((here.folder for here in (of, installed) if _is_whole(here)), None) or _find_in_cache(of)
+
+
+def _is_whole(of: PullTarget) -> bool:
     record = read_record(of.folder, of.repo)
     is_begun = record.complete if record else (of.folder / (of.only or CONFIG)).is_file()
-    return of.folder if is_begun and not _find_wrong_file(of, record) else _find_in_cache(of)
+    return is_begun and not _find_wrong_file(of, record)
 
 
 def _find_wrong_file(of: PullTarget, record: PullRecord | None) -> Path | None:
