@@ -38,14 +38,14 @@ def load_warm_engine(args: argparse.Namespace) -> "Engine":
     return engine
 
 
-def positive(value: str) -> int:
+def positive_int(value: str) -> int:
     """An argument: a number of 1 or more. Raises argparse.ArgumentTypeError."""
     if not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"'{value}' is not a number of 1 or more")
     return int(value)
 
 
-def times_ms(work: Callable[[], object], repeats: int, wait: Callable[[], None] = lambda: None) -> list[float]:
+def measure_ms(work: Callable[[], object], repeats: int, wait: Callable[[], None] = lambda: None) -> list[float]:
     """How long `work` takes each time, with what it queues on a device, which `wait` waits for."""
     times = []
     for _ in range(repeats):

@@ -22,7 +22,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, positive
+from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, positive_int
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
@@ -90,7 +90,7 @@ def transformers_filler(file: Path, dtype: str | None) -> Filler:
 def fill_with_llama(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
-    answer = post_to_llama(url, task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
+    answer = post_to_llama(url, task.llama_infill_body(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
     return TaskResult.from_fill(task, str(answer["content"]), began)
 
 
@@ -130,7 +130,7 @@ def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResu
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     """Those that the flags choose. Raises BenchError."""
     tasks = [task for file in args.data for task in infilling_tasks.read_tasks(file, args.limit)]
-    tasks = [task for task in tasks if not args.half or task.is_of_half(args.half)]
+    tasks = [task for task in tasks if not args.half or task.is_in_half(args.half)]
     if not tasks:
         raise BenchError(f"{args.data[0]} has no tasks of the half '{args.half}'")
     return infilling_tasks.sample_tasks(tasks, args.sample, args.seed)
@@ -162,8 +162,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, metavar="FILE", help="the tasks, as JSON lines, plain or gzipped"
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
-    parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
+    parser.add_argument("--limit", type=positive_int, metavar="N", help="measure only the first N tasks")
+    parser.add_argument("--sample", type=positive_int, metavar="N", help="measure only N tasks, chosen by the seed")
     add_model_flags(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
     parser.add_argument("--no-context", dest="context", action="store_false", help="hide the pieces of other files")

@@ -61,18 +61,18 @@ class InfillingTask(msgspec.Struct, frozen=True):
     def _start(self) -> int:
         return self.canonical_solution.index(self.solution)
 
-    def is_of_half(self, half: str) -> bool:
+    def is_in_half(self, half: str) -> bool:
         """Whether it is of the half `tuning` or `report`: by its file, if the data does not say."""
         file = self.task_id.rpartition(":")[0].encode()
         return half == (self.half or ("tuning", "report")[zlib.crc32(file) % 2])
 
-    def is_right(self, text: str) -> bool:
+    def is_correct_start(self, text: str) -> bool:
         """Whether the code goes on with all words of `text`, which is not blank, however much further it goes."""
         words = text.strip()
         code = (self.solution + self.suffix_text).lstrip()
         return code.startswith(words) and not (words[-1].isidentifier() and code[len(words) :][:1].isidentifier())
 
-    def for_llama(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
+    def llama_infill_body(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
         """What to ask llama.cpp's `/infill`, once so many characters are typed."""
         return {
             "input_prefix": self.prefix,
@@ -137,7 +137,7 @@ class TaskResult(msgspec.Struct, frozen=True):
     pieces: tuple[str, ...] = ()
     probs: tuple[float, ...] = ()
 
-    def cut(self, task: InfillingTask, min_prob: float) -> str:
+    def confident_start(self, task: InfillingTask, min_prob: float) -> str:
         """The fill as the server shows it unasked: up to its first token with a lower probability."""
         doubt = first_unlikely_offset(self.pieces, self.probs, min_prob)
         return (
@@ -198,9 +198,9 @@ def cut_summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], m
     `shown` is the share of the holes, `right` that of those shown which are right as far as they go. The characters are
     the mean of a hole, and `whole` is the share of the holes with their whole text.
     """
-    texts = [result.cut(task, min_prob).strip() for task, result in zip(tasks, results, strict=True)]
+    texts = [result.confident_start(task, min_prob).strip() for task, result in zip(tasks, results, strict=True)]
     shown = [(task, text) for task, text in zip(tasks, texts, strict=True) if text]
-    right = [text for task, text in shown if task.is_right(text)]
+    right = [text for task, text in shown if task.is_correct_start(text)]
     figures = {
         "holes": len(texts),
         "shown": len(shown) / len(texts),

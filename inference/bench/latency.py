@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from inference.bench import add_model_flags, times_ms
+from inference.bench import add_model_flags, measure_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, ComposedCanvas
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
@@ -226,7 +226,7 @@ class LatencyBench:
         while self.network.run_idle_task():
             pass
         work()
-        return statistics.median(times_ms(work, repeats, self._wait))
+        return statistics.median(measure_ms(work, repeats, self._wait))
 
     def _wait(self) -> None:
         if self.on_cuda:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import positive
+from inference.bench import positive_int
 from inference.bench.infilling_tasks import read_tasks_as
 from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor
 from inference.messages import Hunk
@@ -25,7 +25,7 @@ from inference.models.family import common_end_lengths
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
-DEADLINES = {"automatic": 40_000, "invoked": 40_000}
+DEADLINES_MS = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
 _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
 """In a checkout."""
@@ -50,7 +50,7 @@ class EditCase(msgspec.Struct, frozen=True):
         """Whether nothing should be offered."""
         return len(self.changes) < 2
 
-    def after(self, count: int) -> str:
+    def text_after(self, count: int) -> str:
         """The text with the first `count` changes. Raises ValueError if the lines to change are not there."""
         lines = self.text.splitlines(keepends=True)
         for change in sorted(self.changes[:count], key=lambda change: change.line, reverse=True):
@@ -61,7 +61,7 @@ class EditCase(msgspec.Struct, frozen=True):
         return "".join(lines)
 
 
-def is_exact(old: str, new: str, finished: str) -> bool:
+def is_exact_offer(old: str, new: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     lines = new.splitlines(keepends=True)
     first, same = common_end_lengths(old.splitlines(keepends=True), lines)
@@ -83,7 +83,7 @@ def _token_distance(old: str, new: str) -> int:
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Plays the cases. Raises BenchError, OSError or ValueError."""
-    options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
+    options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES_MS, "model": args.model or EMBEDDED}
     cases = read_tasks_as(EditCase, args.cases)
     edits, quiet = ([case for case in cases if case.is_quiet == is_quiet][: args.limit] for is_quiet in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
@@ -107,8 +107,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
     """Plays one case: its offers in order, each exact or not."""
     uri = f"file:///project/{index}/{case.path}"
-    text, edited = case.text, case.after(1)
-    finished = case.after(len(case.changes))
+    text, edited = case.text, case.text_after(1)
+    finished = case.text_after(len(case.changes))
     editor.open(uri, text, case.language)
     if edited != text:
         first, same = common_end_lengths(text, edited)
@@ -117,10 +117,10 @@ def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
     cursor = _end_of_edit(case)
     while len(offers) < len(case.changes) + _MORE_OFFERS and (offer := editor.next_edit(uri, cursor)):
         text = editor.texts[uri]
-        offers.append(is_exact(text, offer.applied(text), finished))
+        offers.append(is_exact_offer(text, offer.apply_to(text), finished))
         if case.is_quiet or not offers[-1]:
             break
-        cursor = editor.take(uri, offer)
+        cursor = editor.accept(uri, offer)
     editor.close_all()
     marks = "".join("+" if exact else "-" for exact in offers) or "."
     needed = max(0, len(case.changes) - 1)
@@ -138,5 +138,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
     parser.add_argument("--cases", type=Path, default=_REPORT_HALF, metavar="FILE", help="default: %(default)s")
     parser.add_argument(
-        "--limit", type=positive, metavar="N", help="only the first N that need edits, and N quiet ones"
+        "--limit", type=positive_int, metavar="N", help="only the first N that need edits, and N quiet ones"
     )

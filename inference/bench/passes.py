@@ -23,9 +23,9 @@ import psutil
 import torch
 from msgspec.structs import replace
 
-from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, positive, times_ms
+from inference.bench import BenchError, add_model_flags, infilling_tasks, load_warm_engine, measure_ms, positive_int
 from inference.bench.infilling_tasks import InfillingTask
-from inference.bench.server_process import llama_server, post_to_llama
+from inference.bench.server_process import post_to_llama, start_llama_server
 from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
@@ -71,9 +71,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         peers = []
         for index, command in enumerate(args.peer):
             log = folder / f"{index}.log"
-            peers.append(llama_server(shlex.split(command), file, log, torch.get_num_threads()))
+            peers.append(start_llama_server(shlex.split(command), file, log, torch.get_num_threads()))
             stack.callback(peers[-1].stop)
-        loads_s = [peer.wait() for peer in peers]
+        loads_s = [peer.wait_until_ready() for peer in peers]
         urls = [*(peer.url for peer in peers), *args.url]
         fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
         ours, *theirs = _fill_all(tasks, fillers)
@@ -175,7 +175,7 @@ def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
 def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
     """What a server says of its times. Raises BenchError."""
     began = time.perf_counter()
-    body = task.for_llama(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True}
+    body = task.llama_infill_body(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True}
     timings = post_to_llama(url, body, _TIMEOUT_S).get("timings")
     seconds = time.perf_counter() - began
     if timings is None:
@@ -198,7 +198,7 @@ def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
         continuation.verify(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
         continuation.rollback(rows)
 
-    ms_by_rows = {rows: min(times_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
+    ms_by_rows = {rows: min(measure_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
     context.close()
     return ms_by_rows
 
@@ -206,7 +206,7 @@ def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
 def _bandwidth_gb_s(device: torch.device) -> float:
     """How fast a pass reads memory: the best of some sums of half a gigabyte."""
     held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long, device=device)
-    return _BANDWIDTH_BYTES / 1e6 / min(times_ms(lambda: held.sum().item(), _REPEATS))
+    return _BANDWIDTH_BYTES / 1e6 / min(measure_ms(lambda: held.sum().item(), _REPEATS))
 
 
 def _memory_mb() -> int:
@@ -216,7 +216,7 @@ def _memory_mb() -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     add_model_flags(parser)
-    parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
+    parser.add_argument("--limit", type=positive_int, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer",
         action="append",

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.bench import BenchError, percentiles
-from inference.bench.next_edit import DEADLINES
+from inference.bench.next_edit import DEADLINES_MS
 from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor, ShownEdit, offset_of
 from inference.messages import Hunk
 from inference.models import edit_prompts
@@ -130,7 +130,7 @@ class RecordedModel:
         return asked.answer_with(rewrite, asked.stop_strings)
 
     @contextmanager
-    def served(self) -> Iterator[str]:
+    def serve(self) -> Iterator[str]:
         """Its URL, while it is open."""
         model = self
 
@@ -166,14 +166,14 @@ class PlayedScenario:
     first_ms: float
 
     @property
-    def delta(self) -> float:
+    def delta_chrf(self) -> float:
         return delta_chrf(self.scenario.text, self.text.rstrip("\n"), self.scenario.expected or "")
 
     def __str__(self) -> str:
         if self.scenario.expected is None:
             result = "false" if self.offers else "quiet"
         else:
-            result = f"{self.delta:.3f}" if self.offers else "none "
+            result = f"{self.delta_chrf:.3f}" if self.offers else "none "
         return f"{result} {self.first_ms:6.0f} ms  {self.scenario.name}"
 
 
@@ -195,7 +195,7 @@ def play(editor: ScriptedEditor, scenario: Scenario, cursor: int, *, fills: bool
         if is_verbose:
             _say("offer:", _shown(editor, uri, offer))
         offers += 1
-        offer = editor.next_edit(uri, editor.take(uri, offer))
+        offer = editor.next_edit(uri, editor.accept(uri, offer))
     text = editor.texts[uri]
     editor.close_all()
     return PlayedScenario(scenario, text, offers, first_ms)
@@ -267,11 +267,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     played: list[PlayedScenario] = []
     num_histories = max(len(scenario.history) for scenario in scenarios)
     folders = [_ROOT, *(_HISTORY.format(index) for index in range(num_histories))]
-    with model.served() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
+    with model.serve() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
         kind = edit_prompts.guess_kind(args.kind, model.name) or args.kind
         edit_model = {"model": url if args.recorded else model.name, "kind": kind}
         fill_model = args.model or EMBEDDED
-        options = {"statistics": "off", "deadlineMs": DEADLINES, "model": fill_model, "nextEdit": edit_model}
+        options = {"statistics": "off", "deadlineMs": DEADLINES_MS, "model": fill_model, "nextEdit": edit_model}
         with ScriptedEditor(Path(folder), options, folders, "debug" if args.verbose else "warning") as editor:
             editor.wait_until_ready(5 * TIMEOUT_S)
             for scenario in scenarios:
@@ -286,7 +286,7 @@ def _figures(played: list[PlayedScenario]) -> dict[str, Any]:
     """A share of no scenarios is 1."""
     edits = [result for result in played if result.scenario.expected is not None]
     silent = [result for result in played if result.scenario.expected is None]
-    delta = statistics.fmean(result.delta for result in edits) if edits else 0.0
+    delta = statistics.fmean(result.delta_chrf for result in edits) if edits else 0.0
     shown = statistics.fmean(bool(result.offers) for result in edits) if edits else 1.0
     quiet = statistics.fmean(not result.offers for result in silent) if silent else 1.0
     figures = {"delta_chrf": delta, "shown": shown, "quiet": quiet}

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from inference.bench import BenchError, percentiles, positive, times_ms
-from inference.bench.server_editor import SERVER, URI, ScriptedEditor, server_environment
+from inference.bench import BenchError, measure_ms, percentiles, positive_int
+from inference.bench.server_editor import DEFAULT_URI, SERVER_COMMAND, ScriptedEditor, server_environment
 from inference.deadline import Deadline
 from inference.messages import Done, FilledHoles, Hole, InfillRequest
 from inference.serving import startup
@@ -57,7 +57,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         _echo_worker(Path(folder)),
         ScriptedEditor(Path(folder), _OPTIONS) as editor,
     ):
-        editor.open(URI, text)
+        editor.open(DEFAULT_URI, text)
         if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, args.lines // 2, len(text.splitlines()))
@@ -92,7 +92,7 @@ class Typist:
         """Types a character that no suggestion continues with: the server must ask the worker."""
         self._key("z")
 
-    def go_on(self) -> None:
+    def go_to_suggestion(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
         if len(self._shown) <= 1 or self._column > _MAX_LINE_CHARS:  # once all of it is typed, there is another one
             self.begin_line()
@@ -113,7 +113,7 @@ class Typist:
     def _key(self, character: str) -> None:
         self._editor.type(self._line, self._column, character)
         self._column += 1
-        self._shown = self._editor.complete(self._line, self._column)
+        self._shown = self._editor.completion_text(self._line, self._column)
         if not self._shown:
             raise BenchError("the server had nothing to show")
 
@@ -123,8 +123,8 @@ def _timed(typist: Typist, work: Callable[[], None], count: int) -> dict[str, fl
     typist.begin_line()
     times: list[float] = []
     for _ in range(count):
-        typist.go_on()
-        times += times_ms(work, 1)
+        typist.go_to_suggestion()
+        times += measure_ms(work, 1)
     return percentiles(times)
 
 
@@ -162,7 +162,7 @@ def serve_echo_worker() -> None:
 @contextmanager
 def _echo_worker(runtime: Path) -> Iterator[None]:
     """Runs an echo worker where servers with this runtime folder look for theirs."""
-    command = [*SERVER, "worker", "--where"]
+    command = [*SERVER_COMMAND, "worker", "--where"]
     result = subprocess.run(command, env=server_environment(runtime), capture_output=True, text=True, check=True)
     program = f"from {__name__} import serve_echo_worker; serve_echo_worker()"
     words = [sys.executable, "-P", "-c", program, "--socket", result.stdout.strip(), "--model", EchoEngine.model]
@@ -176,6 +176,6 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--lines", type=positive, default=5_000, help="length of the Python file (default: %(default)s)"
+        "--lines", type=positive_int, default=5_000, help="length of the Python file (default: %(default)s)"
     )
-    parser.add_argument("--keystrokes", type=positive, default=500, help="in each section (default: %(default)s)")
+    parser.add_argument("--keystrokes", type=positive_int, default=500, help="in each section (default: %(default)s)")

@@ -16,8 +16,8 @@ from typing import Any
 
 from inference.bench import BenchError
 
-URI = "file:///project/big.py"
-SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
+DEFAULT_URI = "file:///project/big.py"
+SERVER_COMMAND = (sys.executable, "-P", "-m", "lsp_server.cli")
 TIMEOUT_S = 60.0
 
 
@@ -35,7 +35,7 @@ class ShownEdit:
     text: str
     accept: dict[str, Any]
 
-    def applied(self, text: str) -> str:
+    def apply_to(self, text: str) -> str:
         return text[: self.start] + self.text + text[self.end :]
 
 
@@ -50,7 +50,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
     ) -> None:
         """`options` are its settings and `folders` the URIs of its workspace folders; its log goes to our stderr."""
         environment = server_environment(runtime)
-        command = [*SERVER, "serve", "--stdio", "--log-level", log_level]
+        command = [*SERVER_COMMAND, "serve", "--stdio", "--log-level", log_level]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._last_id = 0
         self.texts: dict[str, str] = {}
@@ -77,9 +77,9 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
             self.notify("textDocument/didClose", {"textDocument": {"uri": self.texts.popitem()[0]}})
 
     def type(self, line: int, character: int, text: str) -> None:
-        """Inserts `text` at a position of `URI`, and leaves `texts` alone, so that it takes no time."""
+        """Inserts `text` at a position of `DEFAULT_URI`, and leaves `texts` alone, so that it takes no time."""
         position = {"line": line, "character": character}
-        self._change(URI, {"start": position, "end": position}, text)
+        self._change(DEFAULT_URI, {"start": position, "end": position}, text)
 
     def replace(self, uri: str, start: int, end: int, new: str) -> None:
         text = self.texts[uri]
@@ -96,7 +96,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         items = self._inline_completions(uri, position_of(self.texts[uri], cursor), invoked=invoked)
         return self._offer(uri, items[0], items[0]["insertText"]) if items else None
 
-    def take(self, uri: str, offer: ShownEdit) -> int:
+    def accept(self, uri: str, offer: ShownEdit) -> int:
         """Accepts an offer for the current text of a document; where it ends."""
         self.replace(uri, offer.start, offer.end, offer.text)
         self.request("workspace/executeCommand", offer.accept)
@@ -118,12 +118,12 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         changes = [{"range": lsp_range, "text": text}]
         self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
-    def complete(self, line: int, character: int) -> str:
+    def completion_text(self, line: int, character: int) -> str:
         """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.
 
         A completion also includes the text before the cursor from its start column on.
         """
-        items = self._inline_completions(URI, {"line": line, "character": character})
+        items = self._inline_completions(DEFAULT_URI, {"line": line, "character": character})
         return items[0]["insertText"][character - items[0]["range"]["start"]["character"] :] if items else ""
 
     def _inline_completions(self, uri: str, position: dict[str, int], *, invoked: bool = False) -> Any:

@@ -43,7 +43,7 @@ class ModelServerProcess:
             command = [*words, "--port", str(port)]
             self._process = psutil.Popen(command, stdout=output, stderr=output, env=os.environ | environment)
 
-    def wait(self) -> float:
+    def wait_until_ready(self) -> float:
         """Until it answers; the seconds since its start. Raises TimeoutError, or BenchError where it has ended."""
         name = self._process.args[0]
         while time.perf_counter() < self._began + self._start_s:
@@ -78,7 +78,7 @@ class ModelServerProcess:
         return self._log.read_text(errors="replace")
 
 
-def llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ModelServerProcess:
+def start_llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ModelServerProcess:
     """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
     words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
     return ModelServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)

@@ -113,7 +113,7 @@ async def test_an_edit_model_of_another_form_is_asked(runtime_folder: Path) -> N
     now = "def area(width):\n    pass"
     new = now.replace("pass", "return width * 2")
     asked = zed_zeta_2(now, now.index(")"), diff="@@ -4 +4 @@\n-def area(w):\n+def area(width):\n")
-    with RecordedModel("sweep-next-edit", {f"{BEFORE}{now}{AFTER}": f"{BEFORE}{new}{AFTER}"}).served() as url:
+    with RecordedModel("sweep-next-edit", {f"{BEFORE}{now}{AFTER}": f"{BEFORE}{new}{AFTER}"}).serve() as url:
         async with (
             endpoint_with(runtime_folder, *FLAGS, INFILL_LS_NEXT_EDIT_MODEL=url) as endpoint,
             endpoint.http() as http,

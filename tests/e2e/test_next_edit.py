@@ -191,7 +191,7 @@ async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> N
     text = "def area(w):\n    pass\n\n\ndef main():\n    print(a)\n"
     now = text.replace("w)", "width)")
     new = now.replace("pass", "return width * 2").replace("print(a)", "print(area(3))")
-    with RecordedModel("zeta-2", {now: new}).served() as url:
+    with RecordedModel("zeta-2", {now: new}).serve() as url:
         user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), text)
         user.exchange("w)", "width)")
         (first,) = await user.next_edits()
@@ -203,7 +203,7 @@ async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> N
 
 async def test_a_code_action_offers_what_an_edit_model_has_found(start: Start) -> None:
     now = "def area(width):\n    pass\n"
-    with RecordedModel("zeta-2", {now: now.replace("pass", "return width")}).served() as url:
+    with RecordedModel("zeta-2", {now: now.replace("pass", "return width")}).serve() as url:
         user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), now.replace("width", "w"))
         user.exchange("w)", "width)")
         async with asyncio.timeout(60):

@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 import psutil
 
-from inference.bench import BenchError, percentiles, positive
-from inference.bench.server_editor import SERVER, server_environment
+from inference.bench import BenchError, percentiles, positive_int
+from inference.bench.server_editor import SERVER_COMMAND, server_environment
 from inference.models.catalogue import is_name_or_hub_id
 from inference.terminal import say
 from tests.editors import places
@@ -78,7 +78,7 @@ def neovim(keystrokes: int, model: str) -> tuple[Presses, Ends]:
         runtime, result = Path(folder, "run"), Path(folder, "result.json")
         runtime.mkdir(mode=0o700)
         plan = {
-            "cmd": [*SERVER, "serve", "--model", model],
+            "cmd": [*SERVER_COMMAND, "serve", "--model", model],
             "file": str(Path(folder, "bench.py")),
             "result": str(result),
             "keystrokes": keystrokes,
@@ -93,7 +93,7 @@ def neovim(keystrokes: int, model: str) -> tuple[Presses, Ends]:
         except OSError as error:
             raise BenchError(f"{path} does not run: {error}") from error
         finally:
-            stop = [*SERVER, "worker", "--stop", "--force", "--model", model]
+            stop = [*SERVER_COMMAND, "worker", "--stop", "--force", "--model", model]
             subprocess.run(stop, env=environment, capture_output=True, check=False)
         if not result.is_file():
             raise BenchError("Neovim ended before it was done")
@@ -134,7 +134,7 @@ def main() -> int:
     """Prints what was measured. Exit status 1 if no editor was."""
     parser = argparse.ArgumentParser("python -m tests.editors.bench", description=__doc__)
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
-    parser.add_argument("--keystrokes", type=positive, default=20, metavar="N", help="with each (default: %(default)s)")
+    parser.add_argument("--keystrokes", type=positive_int, default=20, metavar="N", help="each (default: %(default)s)")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     result = measure(parser.parse_args())
     print(json.dumps(result))

@@ -37,7 +37,7 @@ def _started(checkpoint: Path, folders: pytest.TempPathFactory, flags: Sequence[
     server = Vllm(checkpoint, folders.mktemp("vllm") / "log", flags)
     try:
         try:
-            server.wait()
+            server.wait_until_ready()
         except TimeoutError as error:
             not_tested(str(error))
         yield server

@@ -7,7 +7,7 @@ It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B, 
 import os
 from pathlib import Path
 
-from inference.bench.server_process import ModelServerProcess, llama_server
+from inference.bench.server_process import ModelServerProcess, start_llama_server
 from inference.models import model_store
 from inference.models.catalogue import FIRST
 
@@ -41,7 +41,7 @@ NAME = "small"
 
 def serve(scratch: Path) -> ModelServerProcess:
     """With `MODEL`, which must be here."""
-    return llama_server([str(PYTHON), "-c", _WHEEL], str(MODEL), scratch / "llama.log", threads=1)
+    return start_llama_server([str(PYTHON), "-c", _WHEEL], str(MODEL), scratch / "llama.log", threads=1)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServerProce
         not_tested("llama.cpp's server is not tested: Qwen2.5-Coder 0.5B could not be pulled")
     server = serve(tmp_path_factory.mktemp("llama"))
     try:
-        server.wait()
+        server.wait_until_ready()
         yield server
     finally:
         server.stop()

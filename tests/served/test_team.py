@@ -30,12 +30,12 @@ async def url_and_doomed(tmp_path: Path) -> AsyncIterator[tuple[str, Vllm]]:
         replicas = [Vllm(TWIN, tmp_path / f"vllm-{number}.log") for number in (1, 2)]
         for replica in replicas:
             stack.callback(replica.stop)
-        await asyncio.gather(*(asyncio.to_thread(replica.wait) for replica in replicas))
+        await asyncio.gather(*(asyncio.to_thread(replica.wait_until_ready) for replica in replicas))
         words = [str(ROUTER), "--host", "127.0.0.1", "--prometheus-port", str(free_port()), "--policy", "round_robin"]
         words += ["--worker-urls", *(replica.url for replica in replicas)]
         router = ModelServerProcess(words, tmp_path / "router.log", path="/v1/models", start_s=START_S)
         stack.callback(router.stop)
-        await asyncio.to_thread(router.wait)
+        await asyncio.to_thread(router.wait_until_ready)
         yield router.url, replicas[0]
 
 

@@ -120,7 +120,7 @@ def test_a_cut_is_right_as_far_as_it_goes() -> None:
         for pieces, sure in zip(fills, probs, strict=True)
     ]
     whole, cut = (cut_summary([ADD] * 3, results, min_prob) for min_prob in (0.0, 0.5))
-    assert [result.cut(ADD, 0.5).strip() for result in results] == ["total = a", "", "total"]
+    assert [result.confident_start(ADD, 0.5).strip() for result in results] == ["total = a", "", "total"]
     assert (whole["shown"], whole["right"], whole["whole"]) == (1.0, 0.3333, 0.3333)
     assert (cut["shown"], cut["right"], cut["whole"]) == (0.6667, 1.0, 0.0)
     assert (cut["right_characters"], cut["characters"]) == (4.6667, 4.6667)
@@ -128,7 +128,7 @@ def test_a_cut_is_right_as_far_as_it_goes() -> None:
 
 def test_halves_are_of_files() -> None:
     tasks = infilling_tasks.read_tasks(HELD_OUT)
-    halves = {half: {task.task_id.rpartition(":")[0] for task in tasks if task.is_of_half(half)} for half in HALVES}
+    halves = {half: {task.task_id.rpartition(":")[0] for task in tasks if task.is_in_half(half)} for half in HALVES}
     assert not halves["tuning"] & halves["report"]
     assert min(map(len, halves.values())) > 100
-    assert ADD.is_right(" total = a + b\n    return") and not ADD.is_right("tot")
+    assert ADD.is_correct_start(" total = a + b\n    return") and not ADD.is_correct_start("tot")
