@@ -70,7 +70,7 @@ CONTROL_TOKEN = re.compile(
 )
 """A token that some family of models has for prompts. Hardly any code holds one."""
 
-Brackets = Callable[[str], Iterable[tuple[int, str]]]
+BracketFinder = Callable[[str], Iterable[tuple[int, str]]]
 """Each bracket of a text outside strings and comments, with its offset."""
 
 
@@ -93,7 +93,7 @@ class FillEnding:
         closable: str | None = None,
         quotes: str | None = None,
         has_fences: bool = True,
-        brackets: Brackets = lexical_brackets,
+        brackets: BracketFinder = lexical_brackets,
     ) -> None:
         """The hole is between `prefix` and `suffix`. Its fills begin with `starts_with` and may leave their block if
         its `current` text does. `name` is that of the file, if models may have seen it.
@@ -134,9 +134,9 @@ class FillEnding:
         return text if block == lines else block
 
     def cut(self, text: str) -> str:
-        return self.cut_line(self.cut_at_block_end(text))
+        return self.cut_at_closer_or_line_suffix(self.cut_at_block_end(text))
 
-    def cut_line(self, text: str) -> str:
+    def cut_at_closer_or_line_suffix(self, text: str) -> str:
         """Cuts what closes brackets around the hole, or repeats the rest of the hole's line."""
         return self.without_line_suffix(self.cut_at_closer(text))
 
@@ -209,15 +209,15 @@ class FillEnding:
 
     def without_line_suffix(self, text: str) -> str:
         """Cuts an ending that repeats the rest of the line, so that the fewest brackets and quotes lack a partner."""
-        cuts = self.line_cuts(text.rstrip())
+        cuts = self.line_suffix_cuts(text.rstrip())
         return min((*cuts, text), key=self._count_unpaired) if cuts else text
 
-    def before_line_suffix(self, text: str) -> str:
+    def text_before_line_suffix(self, text: str) -> str:
         """The text before a copy of the whole rest of the line, if more follows that; empty without one."""
         start = text.find(self._line_suffix.strip()) if self._line_suffix.strip() else -1
         return text[: _pair_end(self._brackets(text), start)] if start > 0 else ""
 
-    def line_cuts(self, text: str) -> list[str]:
+    def line_suffix_cuts(self, text: str) -> list[str]:
         """The text without each ending that the rest of the line begins with, shortest first."""
         cuts = set[str]()
         brackets = list(self._brackets(text))
@@ -287,7 +287,7 @@ class FillEnding:
             return True
         if text[-1:] in CLOSERS:
             return bool(self._line_suffix.strip()) and self._count_unpaired(text) < self._count_unpaired(text[:-1])
-        is_open = _UNFINISHED.search(f"{line} ") is not None or self.leaves_open(text)
+        is_open = _UNFINISHED.search(f"{line} ") is not None or self.leaves_bracket_open(text)
         return _WHOLE_END.search(text) is not None and not is_open
 
     @property
@@ -322,7 +322,7 @@ class FillEnding:
         goes_on_below = last != "." and (is_deeper_below or (self._ends_block and last in CLOSERS))
         return not (is_in_list or goes_on_below)
 
-    def leaves_open(self, text: str) -> bool:
+    def leaves_bracket_open(self, text: str) -> bool:
         """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
         if self._quotes or self.is_in_prose or not self._line_suffix.strip() or not unpaired(self._brackets(text))[1]:
             return False
@@ -330,7 +330,7 @@ class FillEnding:
 
     def is_unwanted(self, text: str) -> bool:
         """Whether another text is better, even a less likely one."""
-        return self.leaves_open(text) or self.merely_names_file(text)
+        return self.leaves_bracket_open(text) or self.merely_names_file(text)
 
     def merely_names_file(self, text: str) -> bool:
         """Whether the text makes of its comment no more than the name of a file, or begins a comment or string with the

@@ -96,7 +96,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     edits: EditKind | None = None
 
     @property
-    def key(self) -> str:
+    def worker_name(self) -> str:
         """The name of the worker of these options. Another version of the code or another checkpoint makes another."""
         chosen = [getattr(self, name) for name in WorkerOptions.__struct_fields__ if name != "idle_s"]
         parts = [str(part) for part in (PROTOCOL_VERSION, *chosen, *_installation())]

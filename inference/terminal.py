@@ -16,7 +16,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def say(message: object, command: str = "infill-ls") -> None:
+def print_message(message: object, command: str = "infill-ls") -> None:
     """Prints a message of one of the program's commands in one line on stderr."""
     print(f"{command}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 

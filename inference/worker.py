@@ -26,10 +26,10 @@ from inference.terminal import printable
 
 EXIT_REFUSED = 2
 """The folder, log, socket or URL is unusable; stderr says why."""
-EXIT_TAKEN = 3
+EXIT_SOCKET_TAKEN = 3
 """Another worker has this socket: use that one."""
 FLUSH_S = 1.0
-SWITCH_S = 0.001
+THREAD_SWITCH_S = 0.001
 """How long the engine's thread may keep the interpreter from a client; Python's 5 ms would be noticeable."""
 
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             address.parse_server_url(arguments.model, role)  # before logging: it may hold a password
         if not socket.acquire():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
-            return EXIT_TAKEN
+            return EXIT_SOCKET_TAKEN
         set_up_log(arguments.log, foreground=arguments.foreground)
         return asyncio.run(serve(arguments, socket, _open_backend))
     except (AddressError, OSError) as error:
@@ -65,7 +65,7 @@ OpenBackend = Callable[[WorkerArguments, WorkerService], Awaitable[Backend]]
 
 async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: OpenBackend) -> int:
     """Listens, opens the backend, and serves until told to end or idle; returns the exit status. Raises OSError."""
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(THREAD_SWITCH_S)
     service = WorkerService(arguments)
     _on_signals(service.shut_down)
     service.token = socket.token

@@ -11,7 +11,7 @@ import httpx2
 from inference.bench import BenchError
 from inference.engine.errors import RequestError
 from inference.models.family import ModelError
-from inference.terminal import say
+from inference.terminal import print_message
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         print(json.dumps(benchmark.measure(args)))
     except (BenchError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
-        say(error)
+        print_message(error)
         return 2
     return 0
 

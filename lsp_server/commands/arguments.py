@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Any, get_args
 
-from inference.terminal import say
+from inference.terminal import print_message
 from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import SETTING_KEYS
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
@@ -67,5 +67,5 @@ def settings_without_folder(args: argparse.Namespace) -> Settings:
     """The settings of a command without a folder. Says which variables and arguments are unusable."""
     configuration = Configuration(flag_settings(args), os.environ)
     for problem in configuration.problems:
-        say(problem, f"infill-ls {args.command}")
+        print_message(problem, f"infill-ls {args.command}")
     return configuration.settings

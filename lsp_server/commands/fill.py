@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.messages import ErrorCode
-from inference.terminal import say
+from inference.terminal import print_message
 from lsp_server import holes
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
@@ -111,16 +111,16 @@ def run(args: argparse.Namespace) -> int:
         if args.json and isinstance(error, NoUsableFillError | StillLoadingError):
             nothing = {**output.fills_as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.print_change(args, name, (old, old), nothing, "")
-        say(error)
+        print_message(error)
         refused = isinstance(error, WorkerError) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
     report = output.fills_as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
     output.print_change(args, name, (old, text), report, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if unfilled := unfilled_message(texts, current):
-        say(unfilled)
+        print_message(unfilled)
     if better:
-        say(f"{_USED_BUNDLED_MODEL}infill-ls models pull {better}")
+        print_message(f"{_USED_BUNDLED_MODEL}infill-ls models pull {better}")
     return 0
 
 
@@ -135,7 +135,7 @@ def open_with_settings(name: Path, args: argparse.Namespace, *, from_stdin: bool
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
             raise BadInputError(problem)
-        say(problem)
+        print_message(problem)
     real = names[-1]
     if os.path.realpath(name) != str(real):
         raise BadInputError(f"{name}: '..' after a link does not lead where it seems to; give the path without it")

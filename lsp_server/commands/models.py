@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from inference.messages import ChooseModelAgain
-from inference.terminal import printable, say
+from inference.terminal import print_message, printable
 from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import model_setting, probed_catalogue, steps_to_best_model
 from lsp_server.diagnosis.workers import format_bytes, survey_workers
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.progress_printer(as_json=args.json)))
     except (OSError, ValueError) as error:
-        say(f"cannot examine this machine: {error}; run: infill-ls doctor", "infill-ls models")
+        print_message(f"cannot examine this machine: {error}; run: infill-ls doctor", "infill-ls models")
         return 1
     if args.json:
         print(json.dumps(catalogue))

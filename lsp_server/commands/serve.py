@@ -16,7 +16,7 @@ from inference.models.family import ModelError
 from inference.remote import server_token
 from inference.remote.access import AccessControl
 from inference.remote.address import OWN_ENDPOINT
-from inference.terminal import PrintableLogFormatter, say
+from inference.terminal import PrintableLogFormatter, print_message
 from lsp_server.commands.arguments import (
     add_model_arguments,
     add_trust_workspace_argument,
@@ -164,7 +164,7 @@ def _bind(address: ListenAddress) -> list[socket.socket]:
             if error.errno != errno.EADDRINUSE:  # this machine has no IPv6
                 break
             if address.port != 0:
-                say(_PORT_TAKEN.format(port), "infill-ls serve")
+                print_message(_PORT_TAKEN.format(port), "infill-ls serve")
                 break
             first.close()
     return [first]
@@ -173,9 +173,9 @@ def _bind(address: ListenAddress) -> list[socket.socket]:
 def _announce(args: argparse.Namespace, host_port: ListenAddress, secret: str) -> None:
     """Says where the server listens, and what a client must send that is not certainly the user's."""
     if not host_port.is_loopback:
-        say(_NOT_ENCRYPTED.format(host_port), "infill-ls serve")
+        print_message(_NOT_ENCRYPTED.format(host_port), "infill-ls serve")
     if args.any_user:
-        say(_ANY_USER.format(host_port), "infill-ls serve")
+        print_message(_ANY_USER.format(host_port), "infill-ls serve")
     print(f"infill-ls listens at http://{host_port}", flush=True)
     if args.allow_remote:
         variable = OWN_ENDPOINT.token_variable
@@ -210,7 +210,7 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
 
 
 def _fail(why: str) -> int:
-    say(why, "infill-ls serve")
+    print_message(why, "infill-ls serve")
     return EXIT_USAGE
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from inference.terminal import printable, say
+from inference.terminal import print_message, printable
 from lsp_server.commands.arguments import whole_number
 from lsp_server.usage import statistics
 from lsp_server.usage.statistics import usage_file
@@ -49,7 +49,7 @@ def _forget() -> int:
     try:
         deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.delete_files(usage_file()))
     except OSError as error:
-        say(statistics.storage_error_message(usage_file(), error), "infill-ls stats")
+        print_message(statistics.storage_error_message(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
     print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
     return 0
@@ -63,7 +63,7 @@ def _print_report(args: argparse.Namespace) -> int:
             name: statistics.query_rows(file, _COUNTS.format(column), args.days) for name, column in _GROUPS.items()
         }
     except (sqlite3.Error, OSError) as error:
-        say(statistics.storage_error_message(file, error), "infill-ls stats")
+        print_message(statistics.storage_error_message(file, error), "infill-ls stats")
         return EXIT_FAILED
     rows = [row for result in results.values() for row in result]
     if args.json:

@@ -7,7 +7,7 @@ import json
 from rich.console import Console
 
 from inference.remote.file_privacy import folder_permission_problem
-from inference.terminal import printable, say
+from inference.terminal import print_message, printable
 from lsp_server.diagnosis.workers import WorkerSurvey, describe_status, survey_as_json, survey_workers
 from lsp_server.worker.paths import runtime_folder
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the running workers; exit status 3 if there is none, 1 if one does not answer or none can."""
     if problem := folder_permission_problem(runtime_folder()):
-        say(problem, "infill-ls status")
+        print_message(problem, "infill-ls status")
         return EXIT_SILENT
     workers = asyncio.run(survey_workers("infill-ls status"))
     if args.json:

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from inference.messages import ErrorCode
-from inference.terminal import printable, say
+from inference.terminal import print_message, printable
 from lsp_server.commands.arguments import add_model_arguments, settings_without_folder
 from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             return asyncio.run(_stop(options, force=args.force))
         return asyncio.run(_start(options)) if args.background else _run_here(options)
     except WorkerError as failure:
-        say(failure, NAME)
+        print_message(failure, NAME)
         return 1
 
 
@@ -71,5 +71,5 @@ async def _stop(options: WorkerOptions, *, force: bool) -> int:
         if (status := client.last_status) is None:
             print("no such worker is running")
             return 0
-        say(f"other clients use it ({status.clients - 1}); close them, or add --force", NAME)
+        print_message(f"other clients use it ({status.clients - 1}); close them, or add --force", NAME)
         return 1

@@ -308,13 +308,13 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, least_broken: _L
     the parse decides.
     """
     if hole.literal:  # prose has no pairs, but the full stop or quote may be intended
-        cuts = hole.ending.line_cuts(fill.rstrip())
+        cuts = hole.ending.line_suffix_cuts(fill.rstrip())
         return next((cut for cut in cuts if has_letter(fill[len(cut) :])), fill)
     shorter = hole.ending.without_line_suffix(fill)
     if shorter != fill:
         splits_quotes = any(fill.rstrip()[len(shorter) :].count(quote) % 2 for quote in hole.table.quotes)
         return least_broken(hole, shorter, fill) if splits_quotes else shorter
-    alternatives = [shorter] if (shorter := hole.ending.before_line_suffix(fill)) else []
+    alternatives = [shorter] if (shorter := hole.ending.text_before_line_suffix(fill)) else []
     last = hole.line_suffix.rstrip()[-1:]
     if not alternatives and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` before `.copy():`
         alternatives = [fill.rstrip()[:-1]]
@@ -429,7 +429,7 @@ class FillPostprocessor:
             return DropReason.CLOSES
         if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_suffix(hole, fill, self._least_broken))):
             return DropReason.REPEATS_SUFFIX
-        if not hole.literal and hole.ending.leaves_open(fill):
+        if not hole.literal and hole.ending.leaves_bracket_open(fill):
             return DropReason.LEAVES_OPEN
         return self._finish(hole, self._mend_end(hole, fill) if mends and self._mends else fill)
 

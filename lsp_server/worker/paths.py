@@ -48,7 +48,7 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    return paths_of_socket(runtime_folder() / f"{options.key}.sock")
+    return paths_of_socket(runtime_folder() / f"{options.worker_name}.sock")
 
 
 def paths_of_socket(socket: Path) -> WorkerPaths:

@@ -26,7 +26,7 @@ import psutil
 from inference.bench import BenchError, percentiles, positive_int
 from inference.bench.server_editor import SERVER_COMMAND, server_environment
 from inference.models.catalogue import is_name_or_hub_id
-from inference.terminal import say
+from inference.terminal import print_message
 from tests.editors import places
 from tests.editors.vscode import bench as vscode
 from tests.editors.vscode.bench import Ends, Presses, engine_end_times
@@ -51,7 +51,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             try:
                 results[name] = about | latency_breakdown(*press_keys(args.keystrokes, model))
             except BenchError as reason:
-                say(f"{name} is not measured: {reason}")
+                print_message(f"{name} is not measured: {reason}")
                 results[name] = {"not_measured": str(reason)}
     return {"benchmark": "editor", "editors": results}
 

@@ -210,7 +210,7 @@ def test_an_unclosed_docstring_shows_in_the_text() -> None:
 )
 def test_brackets_left_open_inside_a_line_are_told(before: str, text: str, after: str, is_open: bool) -> None:
     quotes = '"' if before.endswith('"') else None
-    assert FillEnding(before, after, quotes=quotes).leaves_open(text) == is_open
+    assert FillEnding(before, after, quotes=quotes).leaves_bracket_open(text) == is_open
 
 
 @pytest.mark.parametrize(

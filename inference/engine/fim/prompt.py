@@ -107,7 +107,7 @@ class FimPrompt:
 
     def _cut(self, text: str) -> str:
         """The text of a line without a copy of the rest of its line."""
-        cut = self.ending.cut_line(text)
+        cut = self.ending.cut_at_closer_or_line_suffix(text)
         return cut if cut.startswith(self.forced_start[self.healed_bytes :].decode()) else text
 
     def _answer(self, text: str) -> str:
