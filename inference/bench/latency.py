@@ -16,7 +16,7 @@ import torch
 
 from inference.bench import add_model_flags, measure_ms
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.models import devices, diffusion_gemma, packed, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
@@ -200,7 +200,7 @@ class LatencyBench:
 
     def _denoise(self, context: EncodedPrefixHandle, hole: int, suffix: int) -> None:
         """Takes steps on a canvas with `hole` tokens to fill and `suffix` pinned ones after them."""
-        row = ComposedCanvas((OPEN,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
+        row = ComposedCanvas((OPEN_ID,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
         settings = SamplerSettings(max_steps=STEPS, confidence=_NEVER_STOPS)
         loop = Denoiser(context, CanvasBatch.from_canvases([row], self.device), settings, self._noise)
         while not loop.is_finished:

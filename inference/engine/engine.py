@@ -2,7 +2,7 @@
 
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
-from inference.engine.errors import FILLS_NOTHING, RequestError
+from inference.engine.errors import FILLS_NOTHING_MESSAGE, RequestError
 from inference.engine.fim import prompt as fim_prompt
 from inference.engine.fim.infilling import FimRun
 from inference.engine.infilling import DiffusionRun
@@ -68,7 +68,7 @@ class Engine:
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
         """The work on a request. Raises RequestError."""
         if self.edits:
-            raise RequestError(FILLS_NOTHING)
+            raise RequestError(FILLS_NOTHING_MESSAGE)
         if self._middle is not None:
             return FimRun(self.loaded, request, deadline)
         return DiffusionRun(self.loaded, request, deadline)
@@ -89,7 +89,7 @@ class Engine:
         self._fill(InfillRequest("warm-up", (Pinned("x ="), Hole(max_tokens=2), Pinned("\n")), max_steps=1))
         if not self.run_idle_task():
             return
-        for request in usual_requests():
+        for request in warm_up_requests():
             self._fill(request)
         while self.run_idle_task():
             pass
@@ -103,7 +103,7 @@ class Engine:
             pass
 
 
-def usual_requests() -> list[InfillRequest]:
+def warm_up_requests() -> list[InfillRequest]:
     """The most common requests: an automatic line, and a line and a block with three candidates."""
     prefix = Pinned("import os\n\n\ndef main(path):\n    ")
     suffix = Pinned("\n" + "    print(path)\n" * 100)

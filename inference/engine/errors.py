@@ -2,8 +2,8 @@
 
 from inference.messages import ErrorCode
 
-CANNOT_JUDGE = "this model cannot say which places no longer fit"
-FILLS_NOTHING = "this is an edit model, which fills no holes; name another as `model`"
+CANNOT_JUDGE_MESSAGE = "this model cannot say which places no longer fit"
+FILLS_NOTHING_MESSAGE = "this is an edit model, which fills no holes; name another as `model`"
 
 
 class RequestError(Exception):

@@ -48,19 +48,19 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._noise = NoiseSource.from_model(model.traits, model.infill_config, generator)
         self._budget = DenoisingBudget.from_request(request, model.infill_config)
         self._masks_again = rank.ranks_by_masking(model.traits)
-        self._num_finished = max(rank.num_to_finish(model.traits), self._budget.candidates)
+        self._num_finished = max(rank.num_canvases_to_finish(model.traits), self._budget.candidates)
         self._trials: list[FilledCanvas] = []
 
     def _run(self) -> Generator[DiffusionEvent | None, None, None]:
         """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
         canvases = RequestProgress(self._planner)
         if self._request.prefill_only:
-            self._model.adapter.prefill_when_idle(self._planner.plan(*canvases.begin_canvas()).prefix_ids)
+            self._model.adapter.prefill_when_idle(self._planner.plan(*canvases.next_canvas()).prefix_ids)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         while not canvases.is_complete and not (canvases.done and self._is_late()):
             fills: list[RankedFill] = []
-            group, previous = canvases.begin_canvas()
+            group, previous = canvases.next_canvas()
             yield from self._fill_canvas(group, previous, fills)
             canvases.done[group.start] = fills
         holes = self._planner.request.holes
@@ -86,7 +86,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
             )
             yield from self._denoise(loop, ranker, plan, previous)
             filled = [*loop.filled_canvases, *self._trials]
-            scores = yield from self._score_by_masking(ranker, filled, rank.NUM_PARTS)
+            scores = yield from self._score_by_masking(ranker, filled, rank.NUM_MASKED_PARTS)
             fills += ranker.rank(filled, quick=self._is_late(), scores=scores)
             if self._request.drafts:
                 yield self._draft(fills[0].canvas, plan, previous, loop)
@@ -114,7 +114,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         elif is_late:
             choices = [length.usual_length_per_hole(holes)]
         else:
-            count = max(num_candidates, rank.num_lengths(self._model.traits, holes))
+            count = max(num_candidates, rank.num_lengths_to_try(self._model.traits, holes))
             choices = length.candidate_lengths(holes, count, usual_first=self._masks_again)
         return [choices[index % len(choices)] for index in range(max(num_candidates, len(choices)))]
 

@@ -14,7 +14,7 @@ from inference.messages import InfillRequest
 from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
 from inference.models.infill_config import InfillConfig
 
-MAX_NATS_VS_UNIFORM = 0.6
+MAX_SHARE_OF_UNIFORM = 0.6
 """The largest `cross_entropy_versus_uniform` of a sound model."""
 
 _CODE = '''import os
@@ -82,7 +82,7 @@ class LoadedModel:
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = ConstraintBuilder(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
         model = cls(family, family.infill_config, family.traits, vocabulary, constraints, family.traits.note)
-        if not family.traits.can_score or cross_entropy_versus_uniform(family, vocabulary) <= MAX_NATS_VS_UNIFORM:
+        if not family.traits.can_score or cross_entropy_versus_uniform(family, vocabulary) <= MAX_SHARE_OF_UNIFORM:
             return model
         note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
         return replace(model, traits=replace(family.traits, can_score=False), note=note)

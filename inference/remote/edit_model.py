@@ -4,7 +4,7 @@ import math
 from collections.abc import AsyncGenerator
 
 from inference.deadline import Deadline
-from inference.engine.errors import FILLS_NOTHING, RequestError
+from inference.engine.errors import FILLS_NOTHING_MESSAGE, RequestError
 from inference.messages import Done, InfillRequest, NextEdits, Outcome, ScoredEdit, estimate_tokens
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
@@ -42,7 +42,7 @@ class EditModelBackend(RemoteBackend):
     async def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         request = job.request
         if isinstance(request, InfillRequest):
-            raise RequestError(FILLS_NOTHING)
+            raise RequestError(FILLS_NOTHING_MESSAGE)
         prompt = edit_prompts.edit_prompt_for(self._kind, request)
         edits: tuple[ScoredEdit, ...] = ()
         outcome = Outcome.COMPLETE

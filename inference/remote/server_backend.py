@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.engine.canvas.plan import text_and_holes
-from inference.engine.errors import CANNOT_JUDGE, RequestError
+from inference.engine.errors import CANNOT_JUDGE_MESSAGE, RequestError
 from inference.engine.work import RequestCounters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
@@ -63,7 +63,7 @@ class RemoteRun:
     def __init__(self, server: "RemoteBackend", job: Job) -> None:
         """Raises RequestError."""
         if not isinstance(job.request, InfillRequest):
-            raise RequestError(CANNOT_JUDGE)
+            raise RequestError(CANNOT_JUDGE_MESSAGE)
         self._server = server
         self.job = job
         self.request = job.request

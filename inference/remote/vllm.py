@@ -39,7 +39,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.engine.canvas import prompt, results
-from inference.engine.canvas.layout import OPEN, CanvasHole, CanvasPlan, ComposedCanvas
+from inference.engine.canvas.layout import OPEN_ID, CanvasHole, CanvasPlan, ComposedCanvas
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas, RankedFill, RequestProgress
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
@@ -180,7 +180,7 @@ class ServedDiffusionModel:
     def allows_token(self, token: int, hole: CanvasHole, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed_ids is not None:
-            return hole.may_begin(token)
+            return hole.may_begin_with(token)
         if not self.infill_config.first_text_token_id <= token < len(self.vocabulary):
             return False
         value = self.vocabulary.bytes_of([token])  # none of a special token
@@ -210,7 +210,7 @@ class VllmRun(RemoteRun):
         )
         canvases = RequestProgress(planner)
         while not canvases.is_complete and not self._is_past_deadline():
-            group, earlier_fills = await asyncio.to_thread(canvases.begin_canvas)
+            group, earlier_fills = await asyncio.to_thread(canvases.next_canvas)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             self.counters.canvases += 1
             self._plan = plan
@@ -247,7 +247,7 @@ class VllmRun(RemoteRun):
                         raise error
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by(filled.log_confidence for filled in self._filled_canvases)
+            return self._ranked_by(filled.mean_logprob for filled in self._filled_canvases)
 
     def _lengths(self) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; at least one for each candidate, some more than once."""
@@ -267,10 +267,10 @@ class VllmRun(RemoteRun):
         ids = self._initial_rows(row)
         probs = [1.0] * len(ids)
         steps = 0
-        if OPEN in ids:
+        if OPEN_ID in ids:
             steps = self._effort.max_steps or self._model.infill_config.sampler.max_steps
-            pinned = [row_index for row_index, id_ in enumerate(ids) if id_ != OPEN]
-            seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN else id_ for id_ in ids]
+            pinned = [row_index for row_index, id_ in enumerate(ids) if id_ != OPEN_ID]
+            seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN_ID else id_ for id_ in ids]
             answer = await self._read_canvas(seed, pinned, steps=steps)
             if not self._choose(ids, probs, row, answer):
                 return
@@ -291,7 +291,7 @@ class VllmRun(RemoteRun):
         If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
         """
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
-            for row_index in (row_index for row_index in range(first, end) if ids[row_index] == OPEN):
+            for row_index in (row_index for row_index in range(first, end) if ids[row_index] == OPEN_ID):
                 is_start = row_index == first
                 by_logprob = sorted(answer.log_probabilities[row_index].items(), key=lambda item: (-item[1], item[0]))
                 allowed = [item for item in by_logprob if self._model.allows_token(item[0], hole, is_start=is_start)]
@@ -306,7 +306,7 @@ class VllmRun(RemoteRun):
     async def _ranked(self) -> list[RankedFill]:
         """All filled canvases, best first. Asks nothing about a single answer."""
         if len({filled.texts(self._model.vocabulary, self._plan.holes) for filled in self._filled_canvases}) < 2:
-            return self._ranked_by(filled.log_confidence for filled in self._filled_canvases)
+            return self._ranked_by(filled.mean_logprob for filled in self._filled_canvases)
         requests = (self._suffix_logprob(filled) for filled in self._filled_canvases)
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
         suffix_logprobs = [filled for filled in outcomes if isinstance(filled, float)]
@@ -365,14 +365,14 @@ class VllmRun(RemoteRun):
 
 def _score(filled: FilledCanvas, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
-    return (filled.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.num_tokens))
+    return (filled.mean_logprob + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.num_tokens))
 
 
 def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) -> CanvasPlan:
     """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
     plan = planner.plan(group, earlier_fills)
     for hole in plan.holes:
-        hole.may_begin(OPEN)
+        hole.may_begin_with(OPEN_ID)
     return plan
 
 

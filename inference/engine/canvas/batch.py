@@ -10,11 +10,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.layout import OPEN, CanvasHole, ComposedCanvas, HoleRows
+from inference.engine.canvas.layout import OPEN_ID, CanvasHole, ComposedCanvas, HoleRows
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models.infill_config import ENTROPY_BOUND, InfillConfig
 
-_PADDING = OPEN - 1
+_PADDING = OPEN_ID - 1
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CanvasBatch:
         width = max(len(canvas.ids) for canvas in canvases)
         padded = [[*canvas.ids, *([_PADDING] * (width - len(canvas.ids)))] for canvas in canvases]
         ids = torch.tensor(padded, dtype=torch.long, device=device)
-        is_hole = ids == OPEN
+        is_hole = ids == OPEN_ID
         valid = ids != _PADDING
         hole_rows = is_hole.flatten().nonzero()[:, 0]
         return cls(
@@ -73,18 +73,18 @@ class CanvasBatch:
         whole = [ComposedCanvas((*row.ids, *suffix)[:width], row.spans) for row in rows]
         return CanvasBatch.from_canvases(whole, self.pinned.device)
 
-    def per_canvas(self, values: Tensor, fill: float) -> Tensor:
+    def pad_by_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""
         table = values.new_full((self.batch_size, int(self.num_hole_rows.max())), fill)
         table[self.canvas_index, self.hole_position] = values
         return table
 
-    def with_holes(self, values: Tensor) -> Tensor:
+    def fill_holes(self, values: Tensor) -> Tensor:
         """The (B, W) ids with (N,) values at the hole rows and the pinned tokens everywhere else."""
         return self.pinned.flatten().index_put((self.hole_rows,), values).view_as(self.pinned)
 
 
-FORBIDDEN = -1e9
+FORBIDDEN_BIAS = -1e9
 """Added to the logit of a forbidden token. Finite, so that 0 * log 0 stays 0 in an entropy."""
 
 _ANY = 0
@@ -138,20 +138,20 @@ class ConstraintBuilder:
     def text_bias(self) -> Tensor:
         """(V,) the bias that allows any text and nothing else. Do not modify."""
         bias = torch.zeros(self._size, device=self._device)
-        bias[: self._infill_config.first_text_token_id] = FORBIDDEN
-        bias[list(self._vocabulary.special_ids)] = FORBIDDEN
-        bias[len(self._vocabulary) :] = FORBIDDEN
+        bias[: self._infill_config.first_text_token_id] = FORBIDDEN_BIAS
+        bias[list(self._vocabulary.special_ids)] = FORBIDDEN_BIAS
+        bias[len(self._vocabulary) :] = FORBIDDEN_BIAS
         return bias
 
     @cached_property
     def _single_line(self) -> Tensor:
         bias = self.text_bias.clone()
-        bias[self._vocabulary.line_break_ids] = FORBIDDEN
+        bias[self._vocabulary.line_break_ids] = FORBIDDEN_BIAS
         return bias
 
     def _only(self, allowed: Sequence[int]) -> Tensor:
         """These tokens, restricted to writable ones; if there are none, all of these, since they are given."""
-        only = torch.full((self._size,), FORBIDDEN, device=self._device)
+        only = torch.full((self._size,), FORBIDDEN_BIAS, device=self._device)
         ids = list(allowed)
         only[ids] = self.text_bias[ids] if bool((self.text_bias[ids] == 0).any()) else 0.0
         return only

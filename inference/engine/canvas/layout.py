@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-OPEN = -1
+OPEN_ID = -1
 """Marks a row for the model to fill."""
 
 HoleRows = tuple[int, int, int]
@@ -36,7 +36,7 @@ class CanvasHole:
     num_forced_bytes: int = 0
     """How many of the first bytes of the hole's tokens are given: skipped or typed ones."""
 
-    def may_begin(self, token: int) -> bool:
+    def may_begin_with(self, token: int) -> bool:
         """Whether the first open row may become this token, given its required start. Slow on the first call."""
         return self.allowed_ids is None or token in self._allowed
 
@@ -80,7 +80,7 @@ class CanvasPlan:
         spans: list[HoleRows] = []
         for hole, pinned, length in zip(self.holes, self.pinned_after, lengths, strict=True):
             first = len(ids)
-            ids += [*hole.forced_ids, *[OPEN] * length]
+            ids += [*hole.forced_ids, *[OPEN_ID] * length]
             spans.append((first, first + len(hole.forced_ids), len(ids)))
             ids += pinned
         return ComposedCanvas(tuple(ids[: self.width]), tuple(spans))

@@ -92,7 +92,7 @@ class CanvasPlanner:
         ids = prompt.tokenise_prefix(
             self._vocabulary, self._infill_config, previous_text + texts[group.start], max_tokens
         )
-        ids, healed = self._vocabulary.heal(ids)
+        ids, healed = self._vocabulary.split_for_healing(ids)
         layouts: list[CanvasHole] = []
         pinned_after: list[tuple[int, ...]] = []
         for index in group:
@@ -142,7 +142,7 @@ class CanvasPlanner:
         text = self.request.texts[index + 1]
         ids = tuple(self._vocabulary.encode(text[: self._max_chars]))
         if not last:
-            return self._vocabulary.heal(ids)
+            return self._vocabulary.split_for_healing(ids)
         if index + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
         ids += self._frame.trailing_ids
@@ -206,7 +206,7 @@ class CanvasPlanner:
         start = self._vocabulary.encode(healed_text.decode() + starts_with)
         if not start or self._vocabulary.bytes_of(start) != healed_text + starts_with.encode():
             return (*healed, *self._vocabulary.encode(starts_with)), b""
-        forced, last = self._vocabulary.heal(start)
+        forced, last = self._vocabulary.split_for_healing(start)
         if not last:
             forced, last = forced[:-1], forced[-1:]
         return forced, self._vocabulary.bytes_of(list(last))

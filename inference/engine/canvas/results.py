@@ -34,7 +34,7 @@ class FilledCanvas:
         return sum(end - first for first, _, end in self.spans)
 
     @property
-    def log_confidence(self) -> float:
+    def mean_logprob(self) -> float:
         """The mean log-probability of the tokens that were not given; 0 if all were."""
         probs = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
         return fmean(math.log(max(prob, _MIN_PROB)) for prob in probs or [1.0])
@@ -146,7 +146,7 @@ class RequestProgress:
     def is_complete(self) -> bool:
         return self._end == len(self._planner.request.holes)
 
-    def begin_canvas(self) -> tuple[range, list[str]]:
+    def next_canvas(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
         return self._planner.group_from(self._end), [text for fills in self.done.values() for text in fills[0].texts]
 

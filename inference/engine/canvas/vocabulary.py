@@ -59,7 +59,7 @@ class Vocabulary:
         """The text of some tokens; invalid UTF-8 (half a character) becomes U+FFFD."""
         return self.bytes_of(ids).decode("utf-8", errors="replace")
 
-    def heal(self, ids: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def split_for_healing(self, ids: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Splits off the tokens that the following text may change (token healing).
 
         That is the last one if it is whole characters, or for white space the one before a word, as it splits there:
@@ -127,7 +127,7 @@ class Vocabulary:
         return [id_ for id_, value in enumerate(self._bytes) if value.startswith(LINE_BREAKS)]
 
     @cached_property
-    def blank_ids(self) -> dict[bool, list[int]]:
+    def all_line_breaking_ids(self) -> dict[bool, list[int]]:
         """The `line_breaking_ids` of all tokens, by `or_space`."""
         return {space: self.line_breaking_ids(range(len(self)), 0, or_space=space) for space in (False, True)}
 

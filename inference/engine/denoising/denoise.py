@@ -19,7 +19,7 @@ from inference.engine.canvas.results import FilledCanvas
 from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 
-BLOCK_ROWS = 16
+ROWS_AT_A_TIME = 16
 """The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
 
 
@@ -34,7 +34,7 @@ def step_temperature(settings: SamplerSettings, steps_left: int, max_steps: int)
 
 def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
     """(N, V) logits and their softmax -> (N,) entropy in nats."""
-    blocks = zip(torch.split(logits, BLOCK_ROWS), torch.split(probabilities, BLOCK_ROWS), strict=True)
+    blocks = zip(torch.split(logits, ROWS_AT_A_TIME), torch.split(probabilities, ROWS_AT_A_TIME), strict=True)
     entropies = [block.logsumexp(-1) - (probs * block).sum(-1) for block, probs in blocks]
     return torch.cat(entropies).clamp(min=0.0)
 
@@ -66,7 +66,7 @@ def sample_tokens(probabilities: Tensor, points: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
 
-def is_confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
+def are_confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
     """(B, R) entropies, (B,) row counts -> (B,) bool: their mean over hole rows, or their sum, is small enough."""
     total = torch.where(entropies.isfinite(), entropies, 0.0).sum(-1)
     return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
@@ -159,7 +159,7 @@ class Denoiser:
         self.constraint = constraint
         noised = noise.noise_ids(len(canvas.hole_rows))
         self._argmax = noised if start is None else start.ids
-        self._current = canvas.with_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
+        self._current = canvas.fill_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
         self._confidence = torch.zeros(len(canvas.hole_rows), device=device)
         self.feedback: Tensor | None = None
         """(N, ...) the latest prediction's feedback to the next, a row for each hole row. Only the model reads it."""
@@ -174,7 +174,7 @@ class Denoiser:
     @property
     def prediction_ids(self) -> Tensor:
         """(B, W): the pinned tokens and, at hole rows, the most probable token of the latest prediction."""
-        return self.canvas.with_holes(self._argmax)
+        return self.canvas.fill_holes(self._argmax)
 
     def filled_canvas(self, index: int) -> FilledCanvas:
         length = self.canvas.lengths[index]
@@ -197,14 +197,14 @@ class Denoiser:
         """One forward pass over all canvases, and its consequences."""
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
-        entropies = self.canvas.per_canvas(entropy(logits, probabilities), float("inf"))
+        entropies = self.canvas.pad_by_canvas(entropy(logits, probabilities), float("inf"))
         accepted = accept_rows(entropies, self._settings.entropy_bound, self._min_accepted())
         is_accepted = accepted[self.canvas.canvas_index, self.canvas.hole_position]
         running = ~self._done[self.canvas.canvas_index]
         sampled = self._noise.sample(probabilities, is_accepted)
         current = self._current.flatten()[self.canvas.hole_rows]
         proposed = torch.where(is_accepted, sampled, self._noise.noise_ids(len(is_accepted)))
-        self._current = self.canvas.with_holes(torch.where(running, proposed, current))
+        self._current = self.canvas.fill_holes(torch.where(running, proposed, current))
         self._store_prediction(running, logits, probabilities)
         self._update_done(entropies)
 
@@ -227,7 +227,7 @@ class Denoiser:
         self._history = [ids[index, :max_rows] for ids in self._history]
         self._done = self._done[index]
         self.canvas = canvas
-        self._current = canvas.with_holes(current)
+        self._current = canvas.fill_holes(current)
 
     def _old_hole_rows(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
         """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
@@ -277,9 +277,9 @@ class Denoiser:
         """Marks a canvas done once its prediction has been stable for some steps at low mean entropy, or for longer."""
         self.steps += ~self._done
         self.step_number += 1
-        prediction = self.canvas.per_canvas(self._argmax, -1)
+        prediction = self.canvas.pad_by_canvas(self._argmax, -1)
         settings = self._settings
-        is_sure = is_confident(entropies, self.canvas.num_hole_rows, settings)
+        is_sure = are_confident(entropies, self.canvas.num_hole_rows, settings)
         self._done |= self._is_unchanged(prediction, settings.stability) & is_sure
         if settings.still_steps:
             self._done |= self._is_unchanged(prediction, settings.still_steps)
@@ -297,7 +297,7 @@ class Denoiser:
 def _biased(logits: Tensor, biases: Tensor, bias_index: Tensor) -> Tensor:
     """(N, V) logits, (K, V) biases, (N,) their indices -> (N, V) sums, without another (N, V) in between."""
     sums = torch.empty_like(logits)
-    for first in range(0, len(logits), BLOCK_ROWS):
-        rows = slice(first, first + BLOCK_ROWS)
+    for first in range(0, len(logits), ROWS_AT_A_TIME):
+        rows = slice(first, first + ROWS_AT_A_TIME)
         torch.add(logits[rows], biases[bias_index[rows]], out=sums[rows])
     return sums

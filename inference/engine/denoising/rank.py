@@ -31,7 +31,7 @@ from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import HoleNoise
 
 _LINE_ENDS = (b"\n", b"\r")
-NUM_PARTS = 5
+NUM_MASKED_PARTS = 5
 """How many passes read a fill; one more reads the text behind it."""
 
 
@@ -50,7 +50,7 @@ class ScoreWeights(NamedTuple):
     length_deviation: float = 0.0
 
 
-SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
+MULTILINE_WEIGHTS = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 _REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=4.0, suffix_tokens=16, length=0.15)
 _PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=8.0, suffix_tokens=16)
 _MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, length_deviation=0.2)
@@ -62,14 +62,14 @@ def ranks_by_masking(traits: ModelTraits) -> bool:
     return traits.noise is HoleNoise.MASK and not traits.can_resize and not traits.can_score
 
 
-def num_lengths(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:
+def num_lengths_to_try(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:
     """How many choices of the holes' lengths to try."""
     if all(hole.single_line for hole in holes):
         return _NUM_LINE_LENGTHS
     return 1 if ranks_by_masking(traits) else 3
 
 
-def num_to_finish(traits: ModelTraits) -> int:
+def num_canvases_to_finish(traits: ModelTraits) -> int:
     """How many canvases to denoise to the end; more if more candidates are wanted."""
     return 8 if ranks_by_masking(traits) else 4
 
@@ -98,7 +98,7 @@ class FillRanker:
     def _scores(self, canvases: Sequence[FilledCanvas]) -> list[float]:
         """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
         if not self._model.traits.can_score:
-            return [canvas.log_confidence for canvas in canvases]
+            return [canvas.mean_logprob for canvas in canvases]
         ends = [canvas.spans[-1][2] for canvas in canvases]
         pairs = [
             (canvas.ids[:end], canvas.ids[end : end + self.weights.suffix_tokens])
@@ -109,7 +109,7 @@ class FillRanker:
     def _weights(self) -> ScoreWeights:
         """Depends on whether its holes are single-line, and whether the line continues."""
         if not all(hole.single_line for hole in self._plan.holes):
-            return SEVERAL_LINES
+            return MULTILINE_WEIGHTS
         if self.uses_masking:
             return _MASKED_LINE
         following = self._model.vocabulary.bytes_of(list(self._plan.suffix[:1]))
@@ -119,7 +119,7 @@ class FillRanker:
         self,
         canvases: Sequence[FilledCanvas],
         scores: list[float],
-        parts: int = NUM_PARTS,
+        parts: int = NUM_MASKED_PARTS,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
         """Appends the score of each to `scores`, higher is better. Every `next` makes one pass.

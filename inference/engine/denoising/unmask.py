@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, CanvasHole, ComposedCanvas, HoleRows
+from inference.engine.canvas.batch import FORBIDDEN_BIAS, CanvasBatch, Constraint
+from inference.engine.canvas.layout import OPEN_ID, CanvasHole, ComposedCanvas, HoleRows
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource, PartialNoise
 from inference.engine.loaded_model import LoadedModel
@@ -35,7 +35,7 @@ _TOP_P_TOKENS = 1024
 """How many tokens of a row to sort for top-p, which is nearly always enough."""
 
 
-def linear_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def rows_to_unmask_linear(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) masked rows -> (B,) how many to write now if time falls evenly, often 0; all at the last step."""
     if step >= steps - 1:
         return masked
@@ -43,19 +43,19 @@ def linear_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
     return (masked.float() * (1 - times[step + 1] / times[step])).long()
 
 
-def rounded_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def rows_to_unmask_rounded(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) -> (B,), the same by MDLM's rule: the share of the steps left, rounded half to even."""
     now, then = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
     share = 1 - (1 - (1 - then)) / (1 - (1 - now))
     return (masked.float() * share.to(masked.device)).round().long()
 
 
-def one_per_step_count(masked: Tensor, step: int, steps: int) -> Tensor:
+def rows_to_unmask_single(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) -> (B,), the same with one row a step, or as many as it takes to finish with the last step."""
     return -(-masked // max(1, steps - step))
 
 
-UNMASK_SCHEDULES = {"linear": linear_step_count, "rounded": rounded_step_count, "single": one_per_step_count}
+UNMASK_SCHEDULES = {"linear": rows_to_unmask_linear, "rounded": rows_to_unmask_rounded, "single": rows_to_unmask_single}
 """By `SamplerSettings.schedule`."""
 
 
@@ -148,7 +148,7 @@ def resize_canvases(
             size = end - first
             for old_row in itertools.islice(hole_rows, size):
                 copies, is_new, size = _copies(resize_tokens.get(old_row), size, limits, rules)
-                ids += [OPEN] * copies
+                ids += [OPEN_ID] * copies
                 old_rows += [old_row] * copies
                 added += [is_new] * copies
             spans.append((opened - (first - begin), opened, len(ids)))
@@ -238,7 +238,7 @@ class UnmaskingDenoiser(Denoiser):
     def _rows_to_write(self, chosen: Tensor, confidence: Tensor, due: Tensor) -> Tensor:
         """(N,) bool: the most confident of the `chosen`, as many of each canvas as are `due` (B,)."""
         every = torch.full((len(self._masked),), -torch.inf, device=confidence.device)
-        table = self.canvas.per_canvas(every.index_put((chosen,), confidence), -torch.inf)
+        table = self.canvas.pad_by_canvas(every.index_put((chosen,), confidence), -torch.inf)
         return select_most_confident(table, due)[self.canvas.canvas_index, self.canvas.hole_position]
 
     def _unmask_rows(self, chosen: Tensor, new_ids: Tensor, new_probs: Tensor, is_selected: Tensor) -> None:
@@ -248,7 +248,7 @@ class UnmaskingDenoiser(Denoiser):
         self._argmax = torch.where(self._masked, tokens, self._argmax)
         self._confidence = torch.where(self._masked, probs, self._confidence)
         self._masked = self._masked & ~is_selected
-        self._current = self.canvas.with_holes(
+        self._current = self.canvas.fill_holes(
             torch.where(self._masked, self._noise.noise_ids(len(self._masked)), self._argmax)
         )
 
@@ -256,8 +256,8 @@ class UnmaskingDenoiser(Denoiser):
         """(n, V) logits of some rows -> (n,) tokens, the confidence in them and probabilities."""
         points: Iterable[Tensor | None] = itertools.repeat(None)
         if self._temperature():
-            points = torch.split(denoise.uniform_draws(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
-        parts = map(self._choose_block_tokens, torch.split(logits, denoise.BLOCK_ROWS), points)
+            points = torch.split(denoise.uniform_draws(len(logits), self._noise.generator), denoise.ROWS_AT_A_TIME)
+        parts = map(self._choose_block_tokens, torch.split(logits, denoise.ROWS_AT_A_TIME), points)
         tokens, confidence, probs = map(torch.cat, zip(*parts, strict=True))
         return tokens, confidence, probs
 
@@ -274,7 +274,7 @@ class UnmaskingDenoiser(Denoiser):
             return logits
         grows, shrinks = self._resizing.resizable_rows(self.canvas, self._doubled, last=self._time + 1 >= self._times)
         for token, allowed in ((self._resizing.expand_id, grows), (self._resizing.delete_id, shrinks)):
-            logits[~allowed[chosen], token] += FORBIDDEN
+            logits[~allowed[chosen], token] += FORBIDDEN_BIAS
         return logits
 
     def _resize(self, rules: ResizeRules) -> None:
@@ -291,5 +291,5 @@ class UnmaskingDenoiser(Denoiser):
         self._confidence = self._confidence[old_rows].masked_fill(added, 0.0)
         if self.constraint is not None:
             self.constraint = Constraint(self.constraint.biases, self.constraint.bias_index[old_rows])
-        self._current = canvas.with_holes(torch.where(self._masked, self._noise.noise_ids(len(old_rows)), self._argmax))
+        self._current = canvas.fill_holes(torch.where(self._masked, self._noise.noise_ids(len(old_rows)), self._argmax))
         self.max_steps = self._max_passes()

@@ -71,7 +71,7 @@ class FillSpan:
     is_closed: bool
 
 
-def find_block(answer: str, *, ended: bool) -> FillSpan:
+def find_code_block(answer: str, *, ended: bool) -> FillSpan:
     """Finds the code in a complete or partial answer; that is all of an answer that ended without a fence.
 
     A block ends at the fence of its own level: a fence with a language opens another inside, and one that is indented
@@ -137,7 +137,7 @@ def _without_line_end(answer: str, start: int, end: int) -> int:
     return end
 
 
-def partial_text(text: str, prefix: str) -> str:
+def partial_fill(text: str, prefix: str) -> str:
     """The text of an unfinished answer; empty as long as it may still repeat the text before the hole."""
     start = text.lstrip()
     if any(len(start) < len(tail) and tail.startswith(start) for tail in _tails(prefix)):
@@ -145,7 +145,7 @@ def partial_text(text: str, prefix: str) -> str:
     return _without_repeated_prefix(text, prefix)
 
 
-def finished_text(text: str, query: InfillQuery) -> str:
+def finished_fill(text: str, query: InfillQuery) -> str:
     """The text of a finished answer, without copies of the text around the hole."""
     text = _fix_indent(_without_repeated_prefix(text, query.prefix), query.prefix)
     if query.single_line:

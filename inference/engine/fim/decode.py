@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from inference.ending import merge_typed_piece, slice_pieces
-from inference.engine.canvas.batch import FORBIDDEN
+from inference.engine.canvas.batch import FORBIDDEN_BIAS
 from inference.engine.canvas.layout import CanvasHole
 from inference.engine.canvas.results import FilledCanvas, RankedFill, TokenTexts
 from inference.engine.canvas.vocabulary import Vocabulary
@@ -107,7 +107,7 @@ class Branch:
         return sum(choice.logprob for choice in self.choices)
 
     @property
-    def score(self) -> float:
+    def mean_logprob(self) -> float:
         """The mean log-probability of a choice."""
         return self.total_logprob / max(1, len(self.choices))
 
@@ -115,7 +115,7 @@ class Branch:
     def text(self) -> str:
         return self.prompt.text(self.data, ended=self.is_finished)
 
-    def cut(self, *, drops_word: bool = False) -> None:
+    def end_early(self, *, drops_word: bool = False) -> None:
         """Ends the text early, without its unfinished part: the last of several lines, or the last word of a line."""
         self.is_finished = True
         start = max(self.prompt.healed_bytes, len(self.prompt.forced_start))
@@ -137,7 +137,7 @@ class Branch:
 
     def ranked_fill(self, vocabulary: Vocabulary, index: int, steps: int) -> RankedFill:
         tokens, canvas = len(self.ids) - self.num_forced, self.filled_canvas(steps)
-        return RankedFill((self.text,), self.score, tokens, index, canvas, (self.token_texts(vocabulary),))
+        return RankedFill((self.text,), self.mean_logprob, tokens, index, canvas, (self.token_texts(vocabulary),))
 
     def token_texts(self, vocabulary: Vocabulary) -> TokenTexts:
         """The text of each token of the fill so far, and its probability; one text for a chat turn.
@@ -311,8 +311,8 @@ class Decoder:
         logprobs = (logits + self._bias(branch)).log_softmax(-1)
         best = logprobs.topk(_NUM_ALTERNATIVES)
         likeliest = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-        chosen = likeliest[0] if id_ is None else (id_, max(FORBIDDEN, float(logprobs[id_])))
-        alternatives = tuple(pair for pair in likeliest if pair[0] != chosen[0] and pair[1] > FORBIDDEN / 2)
+        chosen = likeliest[0] if id_ is None else (id_, max(FORBIDDEN_BIAS, float(logprobs[id_])))
+        alternatives = tuple(pair for pair in likeliest if pair[0] != chosen[0] and pair[1] > FORBIDDEN_BIAS / 2)
         return TokenChoice(chosen[0], chosen[1], alternatives)
 
     def _bias(self, branch: Branch) -> Tensor:
@@ -322,21 +322,21 @@ class Decoder:
         bias = self._text_or_stop_bias
         if forced:
             ids = self._vocabulary.ids_compatible_with(forced)
-            bias = torch.full_like(bias, FORBIDDEN)
+            bias = torch.full_like(bias, FORBIDDEN_BIAS)
             bias[ids] = self._text_or_stop_bias[ids]
         if branch.num_tokens >= minimum:
             return bias
         bias = bias.clone()
-        bias[self._sorted_stop_ids] = FORBIDDEN
+        bias[self._sorted_stop_ids] = FORBIDDEN_BIAS
         is_tight = branch.prompt.forced_start.endswith(_TIGHT)
         if branch.prompt.single_line or is_tight:
             vocabulary = self._vocabulary
             blank = (
                 vocabulary.line_breaking_ids(ids, len(forced), or_space=is_tight)
                 if forced
-                else vocabulary.blank_ids[is_tight]
+                else vocabulary.all_line_breaking_ids[is_tight]
             )
-            bias[blank] = FORBIDDEN
+            bias[blank] = FORBIDDEN_BIAS
         return bias
 
     def _append(self, branch: Branch, choice: TokenChoice) -> None:
@@ -354,7 +354,7 @@ class Decoder:
         elif not branch.remaining_forced and (
             len(branch.choices) >= branch.prompt.max_new_tokens or _is_looping(branch.ids)
         ):
-            branch.cut(drops_word=branch.prompt.is_prose)
+            branch.end_early(drops_word=branch.prompt.is_prose)
 
 
 def _is_looping(ids: Sequence[int]) -> bool:

@@ -199,7 +199,7 @@ class FimRun(RequestRun[FimEvent]):
         branches = [one for one in branches if one.text.startswith(hole.starts_with)]  # one that was cut may be shorter
         if text is not None:
             alternatives = [one for one in branches if one is not branch]
-            branches = sorted(alternatives, key=lambda one: -one.score) or branches
+            branches = sorted(alternatives, key=lambda one: -one.mean_logprob) or branches
         branches = [one for one in branches if one.text.strip()] or branches
         vocabulary = self._model.vocabulary
         ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
@@ -215,7 +215,7 @@ class FimRun(RequestRun[FimEvent]):
             decoder.step(branch)
             yield self._draft(index, branch) if self._request.drafts else None
             if not branch.is_finished and self._is_late():
-                branch.cut(drops_word=True)
+                branch.end_early(drops_word=True)
                 self._was_cut = True
 
     def _write_alternatives(
@@ -235,7 +235,7 @@ class FimRun(RequestRun[FimEvent]):
             is_late, has_text = self._is_late(), any(is_useful(branch.text) for branch in branches)
             if is_late and not has_text and is_useful(last.text):
                 if not last.is_finished:
-                    last.cut(drops_word=True)
+                    last.end_early(drops_word=True)
                     self._was_cut = True
                 branches.append(last)
             if is_late or (has_text and time.monotonic() >= end_s):

@@ -81,7 +81,7 @@ class FimPrompt:
             if not any(mark in last for mark in (b"`", b"~", b"\n")):
                 return None
             answer = self._answer(data.decode("utf-8", errors="replace"))
-            return len(data) if chat.find_block(answer, ended=False).is_closed else None
+            return len(data) if chat.find_code_block(answer, ended=False).is_closed else None
         breaks = [offset for mark in (b"\n", b"\r") if (offset := data.find(mark, len(self.forced_start))) >= 0]
         if self.single_line and breaks:
             return min(breaks)
@@ -100,9 +100,9 @@ class FimPrompt:
         text = _decoder("replace").decode(data[self.healed_bytes :])
         if self.query is None:
             return self.fill_prefix + (self._cut(text) if ended and self.single_line else text)
-        block = chat.find_block(self._answer(text), ended=ended)
+        block = chat.find_code_block(self._answer(text), ended=ended)
         code = self._answer(text)[block.start : block.end]
-        fitted = chat.finished_text(code, self.query) if ended else chat.partial_text(code, self.query.prefix)
+        fitted = chat.finished_fill(code, self.query) if ended else chat.partial_fill(code, self.query.prefix)
         return self.fill_prefix + fitted
 
     def _cut(self, text: str) -> str:

@@ -21,7 +21,7 @@ _MAX_ADDED_TOKENS = 256
 _NGRAM_TOKENS = 4
 
 
-class DraftedRun(RequestRun[NextEdits | Done]):
+class NextEditRun(RequestRun[NextEdits | Done]):
     """The work on a request for next edits: `passes` counts the decoding passes, and `output` is the text so far."""
 
     def __init__(self, model: LoadedModel, deadline: Deadline | None, max_draft_tokens: int = MAX_DRAFT_TOKENS) -> None:

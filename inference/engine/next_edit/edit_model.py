@@ -7,7 +7,7 @@ from itertools import islice
 
 from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.drafting import MAX_DRAFT_TOKENS, DraftedRun
+from inference.engine.next_edit.drafting import MAX_DRAFT_TOKENS, NextEditRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_token
 
@@ -33,7 +33,7 @@ def warm_up(model: LoadedModel, kind: EditKind) -> None:
             pass
 
 
-class NextEditRewriteRun(DraftedRun):
+class NextEditRewriteRun(NextEditRun):
     """The work on one request, as a generator: each step does at most one forward pass. Yields `NextEdits`, then Done.
 
     An answer cut by the deadline is dropped.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.drafting import DraftedRun
+from inference.engine.next_edit.drafting import NextEditRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
@@ -53,7 +53,7 @@ _INSERTION_ENDS = ("\n ", "\n-", "\n@", "\n\n", "\n\\")
 _Event = NextEdits | Done
 
 
-class NextEditJudgeRun(DraftedRun):
+class NextEditJudgeRun(NextEditRun):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields `NextEdits`, of whole lines, then Done. None is a step with nothing to report. Closing it stops the work.

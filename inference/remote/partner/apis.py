@@ -215,15 +215,15 @@ class ChatApi(SuffixCompletionApi):
 
     def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
         """For a single line, waits for nothing behind it."""
-        block = chat.find_block(answer, ended=ended)
+        block = chat.find_code_block(answer, ended=ended)
         is_whole = block.is_closed and ended
         if question.single_line:
-            text = chat.partial_text(answer[block.start : block.end], question.prefix)
+            text = chat.partial_fill(answer[block.start : block.end], question.prefix)
             is_whole = "\n" in text.lstrip("\n")
         return FillSpan(block.start, block.end, is_whole)
 
     def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
-        return chat.finished_text(text, question) if ended else chat.partial_text(text, question.prefix)
+        return chat.finished_fill(text, question) if ended else chat.partial_fill(text, question.prefix)
 
 
 def api_for_kind(kind: str, model: str, *, rich: bool) -> SuffixCompletionApi:

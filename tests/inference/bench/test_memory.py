@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from inference.engine.canvas.batch import CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising.denoise import NoiseSource
 from inference.engine.denoising.unmask import UnmaskingDenoiser
 from inference.engine.engine import Engine
@@ -96,7 +96,7 @@ def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path) -> None:
     family = registry.load_model(str(tmp_path), device="cpu", dtype="bfloat16")
     context, canvas = (
         family.open_prefix([7] * 20),
-        CanvasBatch.from_canvases([ComposedCanvas((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device),
+        CanvasBatch.from_canvases([ComposedCanvas((OPEN_ID,) * ROWS, ((0, 0, ROWS),))], family.device),
     )
     constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))
     noise = NoiseSource(random_masked.VOCABULARY_SIZE, torch.Generator(), random_masked.MASK)

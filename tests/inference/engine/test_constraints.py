@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import torch
 
-from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch
+from inference.engine.canvas.batch import FORBIDDEN_BIAS, CanvasBatch
 from inference.engine.engine import Engine
 from inference.messages import Hole, Pinned
 from inference.models import registry
@@ -58,7 +58,7 @@ def test_the_mask_is_never_written(tuned: Engine, before: str) -> None:
     canvas = CanvasBatch.from_canvases([plan.compose([4])], torch.device("cpu"))
     constraint = tuned.loaded.constraint_builder.build(canvas, plan.holes)
     biases = constraint.biases[constraint.bias_index]
-    assert bool((biases[:, MASK] == FORBIDDEN).all())
+    assert bool((biases[:, MASK] == FORBIDDEN_BIAS).all())
     assert bool((biases == 0).any(-1).all()), "every row may become something"
 
 

@@ -13,7 +13,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 )
 
 from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
@@ -30,7 +30,7 @@ from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, 
 CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
 STEPS = 12
-OPEN_ROW = ComposedCanvas((OPEN,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
+OPEN_ROW = ComposedCanvas((OPEN_ID,) * CANVAS_TOKENS, ((0, 0, CANVAS_TOKENS),))
 STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
 """Entropy bound, confidence and stability."""
 
@@ -101,7 +101,7 @@ def by_hand(
 ) -> tuple[list[int], int]:
     """The tokens of a canvas with pins, and the steps taken; `bias` (holes, V) is added to the logits of its holes."""
     given, prefix_ids = torch.tensor([row.ids]), torch.tensor([list(prefix)])
-    holes = given == OPEN
+    holes = given == OPEN_ID
     bound = EntropyBoundSamplerConfig(settings.entropy_bound)
     sampler = EntropyBoundSampler(bound, int(holes.sum()), VOCABULARY_SIZE, settings.max_steps)
     cooler = published.LinearTemperatureScheduleLogitsProcessor(settings.t_min, settings.t_max, settings.max_steps)
@@ -149,9 +149,9 @@ def test_a_batch_equals_that_of_generate(
 
 PINNED = [
     OPEN_ROW,
-    ComposedCanvas((OPEN,) * 6 + (7, 8, 9), ((0, 0, 6),)),
-    ComposedCanvas((11, 12, *(OPEN,) * 5, 13, *(OPEN,) * 3, 14, 15, 16), ((2, 2, 7), (8, 8, 11))),
-    ComposedCanvas((OPEN, 5, OPEN, 6, OPEN, 7), ((0, 0, 1), (2, 2, 3), (4, 4, 5))),
+    ComposedCanvas((OPEN_ID,) * 6 + (7, 8, 9), ((0, 0, 6),)),
+    ComposedCanvas((11, 12, *(OPEN_ID,) * 5, 13, *(OPEN_ID,) * 3, 14, 15, 16), ((2, 2, 7), (8, 8, 11))),
+    ComposedCanvas((OPEN_ID, 5, OPEN_ID, 6, OPEN_ID, 7), ((0, 0, 1), (2, 2, 3), (4, 4, 5))),
 ]
 
 
@@ -212,7 +212,7 @@ def test_the_floor_accepts_more_than_the_bound_allows() -> None:
 def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
     entropies, counts = torch.tensor([[0.1, float("inf")], [0.1, 0.5]]), torch.tensor([1, 2])
     for settings in (SamplerSettings(confidence=0.2), SamplerSettings(confidence=0.0, total_entropy=0.5)):
-        assert denoise.is_confident(entropies, counts, settings).tolist() == [True, False]
+        assert denoise.are_confident(entropies, counts, settings).tolist() == [True, False]
 
 
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:

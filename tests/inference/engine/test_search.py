@@ -107,7 +107,7 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
         encode = engine.loaded.vocabulary.encode
         texts = [(" total", "\n"), (" a", ""), (" max(a", ", b)\n"), (" b * b\n    b *= b", "\n\nprint(1)")]
         candidates = [(encode(fill), encode(suffix)) for fill, suffix in texts]
-        for weights in (WEIGHTED, ScoreWeights(3.0, 4.0, 16, length=0.15), rank.SEVERAL_LINES):
+        for weights in (WEIGHTED, ScoreWeights(3.0, 4.0, 16, length=0.15), rank.MULTILINE_WEIGHTS):
             with opened(engine, ids) as context:
                 found = rank.fill_scores(context, candidates, weights)
             for score, parts in zip(found, candidates, strict=True):
@@ -116,14 +116,14 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
     with opened(embedded, []) as context:
-        assert rank.fill_scores(context, [([7], [])], rank.SEVERAL_LINES) == [0.0]
+        assert rank.fill_scores(context, [([7], [])], rank.MULTILINE_WEIGHTS) == [0.0]
 
 
 def test_of_a_model_that_cannot_score_the_surer_fill_ranks_first() -> None:
     """Only the tokens it chose count, not those that were given or stand behind the hole."""
     sure, unsure = (FilledCanvas([5, 6, 7, 8], [1.0, 1.0, chance, 1.0], [(1, 2, 3)], 1) for chance in (0.9, 0.2))
-    assert sure.log_confidence > unsure.log_confidence
-    assert FilledCanvas([5], [1.0], [(0, 1, 1)], 1).log_confidence == 0.0
+    assert sure.mean_logprob > unsure.mean_logprob
+    assert FilledCanvas([5], [1.0], [(0, 1, 1)], 1).mean_logprob == 0.0
 
 
 CODE = "x = area(width, height)\n" * 20

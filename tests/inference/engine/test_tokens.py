@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, normalizers
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
-from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, ConstraintBuilder
+from inference.engine.canvas.batch import FORBIDDEN_BIAS, CanvasBatch, ConstraintBuilder
 from inference.engine.canvas.layout import CanvasPlan
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas
@@ -127,7 +127,7 @@ def allowed(vocabulary: Vocabulary, plan: CanvasPlan, row: int) -> set[int]:
     constraints = ConstraintBuilder(vocabulary, PROPERTIES, len(vocabulary), torch.device("cpu"))
     canvas = CanvasBatch.from_canvases([plan.compose([2])], torch.device("cpu"))
     constraint = constraints.build(canvas, plan.holes)
-    return set((constraint.biases[constraint.bias_index[row]] > FORBIDDEN).nonzero()[:, 0].tolist())
+    return set((constraint.biases[constraint.bias_index[row]] > FORBIDDEN_BIAS).nonzero()[:, 0].tolist())
 
 
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:

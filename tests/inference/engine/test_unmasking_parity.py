@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
-from inference.engine.canvas.layout import OPEN, ComposedCanvas
+from inference.engine.canvas.batch import FORBIDDEN_BIAS, CanvasBatch, Constraint
+from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising.denoise import NoiseSource
 from inference.engine.denoising.unmask import ResizeRules, UnmaskingDenoiser
 from inference.models.family import ModelAdapter
@@ -25,12 +25,12 @@ from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_S
 
 DREAM_END = 1e-3
 ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus"}
-NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
+NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN_BIAS)
 PREFIX = tuple((7 * number) % 200 for number in range(11))
 ROWS = {
-    "one hole": ComposedCanvas((*(OPEN,) * 9, 33, 44, 55), ((0, 0, 9),)),
+    "one hole": ComposedCanvas((*(OPEN_ID,) * 9, 33, 44, 55), ((0, 0, 9),)),
     "three holes": ComposedCanvas(
-        (3, *(OPEN,) * 4, 90, OPEN, 91, 92, *(OPEN,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))
+        (3, *(OPEN_ID,) * 4, 90, OPEN_ID, 91, 92, *(OPEN_ID,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))
     ),
 }
 
@@ -150,7 +150,7 @@ def ours(
 
 
 def whole(row: ComposedCanvas) -> list[int]:
-    return [*PREFIX, *(MASK if id_ == OPEN else id_ for id_ in row.ids)]
+    return [*PREFIX, *(MASK if id_ == OPEN_ID else id_ for id_ in row.ids)]
 
 
 def plain(method: str, steps: int, **other: Any) -> SamplerSettings:
@@ -194,7 +194,7 @@ def test_mdlm_in_place(in_place: tuple[ModelAdapter, Any], steps: int, row: str)
 def test_dreamon_resizes(shifted: tuple[ModelAdapter, Any], method: str, liking: float, top_p: float) -> None:
     """`liking` is added to both tokens, which random weights would seldom write."""
     family, model = shifted
-    row = ComposedCanvas((*(OPEN,) * 9, 33, 44, EOS), ((0, 0, 9),))
+    row = ComposedCanvas((*(OPEN_ID,) * 9, 33, 44, EOS), ((0, 0, 9),))
     bias = NO_MASK.clone()
     bias[[EXPAND, EOS]] = liking
     limits = {"expand": EXPAND, "delete": EOS, "most_masks": 12, "budget": 24, "top_p": top_p}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from inference.engine.engine import Engine, usual_requests
+from inference.engine.engine import Engine, warm_up_requests
 from inference.messages import Pinned
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
@@ -189,7 +189,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
     assert recorded > len(USUAL)
     for lines in (0, 60):  # a token for each byte: longer ones are no usual prefixes
         before = Pinned("value = 1\n" * lines + "    x = ")
-        for request in usual_requests():
+        for request in warm_up_requests():
             segments = (before, *request.segments[1:])
             assert list(engine.infill(msgspec.structs.replace(request, segments=segments, seed=lines)))
     assert not engine.run_idle_task(), "there was a shape that had not been recorded"

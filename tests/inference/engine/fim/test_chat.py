@@ -14,7 +14,7 @@ BODY = "    total = sum(numbers)\n    return total"
 
 
 def code(answer: str) -> str:
-    block = chat.find_block(answer, ended=True)
+    block = chat.find_code_block(answer, ended=True)
     return answer[block.start : block.end]
 
 
@@ -28,7 +28,7 @@ def test_while_an_answer_comes_nothing_is_shown_that_goes_again() -> None:
     answer = "Sure:\n```python\nfirst = 1\nsecond = 2\n```\nThat is all."
     shown = ""
     for end in range(len(answer) + 1):
-        block = chat.find_block(answer[:end], ended=False)
+        block = chat.find_code_block(answer[:end], ended=False)
         text = answer[block.start : block.end]
         assert text.startswith(shown) and "first = 1\nsecond = 2".startswith(text)
         shown = text
@@ -42,23 +42,23 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> InfillQuery:
 @pytest.mark.parametrize("case", cases(FIXTURES / "around_the_hole.txt", "+", "="))
 def test_what_stands_around_the_hole_is_not_written_twice(case: Case) -> None:
     """The answer is `+`, what is left of it `=`."""
-    assert chat.finished_text(case.expected["+"], question(*case.text.split("‸"))) == case.expected["="]
+    assert chat.finished_fill(case.expected["+"], question(*case.text.split("‸"))) == case.expected["="]
 
 
 def test_a_draft_never_shows_what_is_cut_from_the_finished_text() -> None:
     prefix, answer = "def f():\n    return comp", "return compute(1)"
     shown = ""
     for end in range(len(answer) + 1):
-        text = chat.partial_text(answer[:end], prefix)
+        text = chat.partial_fill(answer[:end], prefix)
         assert text.startswith(shown)
         shown = text
     assert shown == "ute(1)"
 
 
 def test_one_line_is_one_line() -> None:
-    assert chat.finished_text("1\nimport os", question("x = ", single_line=True)) == "1"
+    assert chat.finished_fill("1\nimport os", question("x = ", single_line=True)) == "1"
     for answer in ("1, 2]", "1, 2]\nprint(x)"):
-        assert chat.finished_text(answer, question("x = [", "]\n", single_line=True)) == "1, 2"
+        assert chat.finished_fill(answer, question("x = [", "]\n", single_line=True)) == "1, 2"
 
 
 def test_the_message_has_all_that_is_known() -> None:
@@ -103,13 +103,13 @@ LONG = {
 @pytest.mark.parametrize("answer", LONG.values(), ids=LONG)
 def test_any_answer_is_read(answer: str) -> None:
     for ended in (False, True):
-        block = chat.find_block(answer, ended=ended)
+        block = chat.find_code_block(answer, ended=ended)
         assert 0 <= block.start <= block.end <= len(answer)
-    assert len(chat.finished_text(code(answer), question("def f():\n", answer[:9000]))) <= len(answer)
+    assert len(chat.finished_fill(code(answer), question("def f():\n", answer[:9000]))) <= len(answer)
 
 
 @pytest.mark.parametrize("prefix", LONG.values(), ids=LONG)
 def test_any_file_is_gone_on_with(prefix: str) -> None:
-    assert chat.partial_text("goes on", prefix) == "goes on"
-    assert chat.finished_text("goes on", question(prefix)) == "goes on"
+    assert chat.partial_fill("goes on", prefix) == "goes on"
+    assert chat.finished_fill("goes on", question(prefix)) == "goes on"
     assert len(chat.user_message(question(prefix))) < len(prefix) + 1000 + prefix.count("`") * 3

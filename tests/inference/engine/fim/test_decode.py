@@ -129,5 +129,5 @@ def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
 def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
     line = FimPrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True)
     branch = Branch(line, [], 0, written.encode())
-    branch.cut(drops_word=True)
+    branch.end_early(drops_word=True)
     assert branch.data.decode() == kept
