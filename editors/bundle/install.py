@@ -145,7 +145,7 @@ def install_packages(environment):
     [own] = [name for name in names if name.startswith("infill_ls-")]
     output_of(
         program(environment, "python"), os.path.join(wheels, pip, "pip"), "install", "--no-index", "--find-links", wheels,
-        "--no-cache-dir", "--disable-pip-version-check", "--no-warn-script-location", os.path.join(wheels, own) + "[http]",
+        "--no-cache-dir", "--no-compile", "--disable-pip-version-check", "--no-warn-script-location", os.path.join(wheels, own) + "[http]",
     )
     return "{} packages, {}".format(len(names) - 1, size(bytes_in(environment)))
 

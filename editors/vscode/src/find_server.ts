@@ -19,12 +19,12 @@ export interface Surroundings {
   isProgram(file: string): boolean;
 }
 
-export type Origin = 'the setting' | 'the Python environment' | "the workspace's .venv" | 'PATH' | 'the extension';
+export type Origin = 'the setting' | 'the Python environment' | "the workspace's .venv" | 'PATH' | 'a bundle' | 'the extension';
 
 /** The command found, or a message for the user why there is none. */
 export type Search = { file: string; origin: Origin } | { problem: string; badSetting: boolean };
 
-/** The first that exists of: the setting, the selected Python environment, the workspace's `.venv`, PATH, the extension's own. */
+/** The first that exists of: the setting, the selected Python environment, the workspace's `.venv`, PATH, what a bundle installed, the extension's own. */
 export function findServer(around: Surroundings): Search {
   if (around.setting !== '') {
     return fromSetting(around);
@@ -60,6 +60,7 @@ function* candidates(around: Surroundings): Generator<[Origin, string]> {
   for (const folder of around.searchPath.split(at.delimiter).filter((entry) => at.isAbsolute(entry))) {
     yield ['PATH', at.join(folder, name)];
   }
+  yield ['a bundle', at.join(around.home, '.infill-ls', 'bin', name)]; // see editors/bundle/install.py
   if (around.own !== undefined) {
     yield ['the extension', around.own];
   }

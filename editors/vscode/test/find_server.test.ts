@@ -40,8 +40,11 @@ test('the selected Python environment comes before the .venv, and that before PA
   assert.equal(origin(around([ON_PATH])), 'PATH');
 });
 
-test("the extension's own comes last", () => {
+test("the extension's own comes last, after what a bundle installed, and that after PATH", () => {
   const own = '/home/me/.config/storage/server-1/env/bin/infill-ls';
+  const bundled = '/home/me/.infill-ls/bin/infill-ls';
+  assert.equal(origin(around([own, bundled], { own })), 'a bundle');
+  assert.equal(origin(around([bundled, ON_PATH])), 'PATH');
   assert.equal(origin(around([own], { own })), 'the extension');
   assert.equal(origin(around([own, ON_PATH], { own })), 'PATH');
 });

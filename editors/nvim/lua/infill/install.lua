@@ -21,9 +21,13 @@ local function environment()
   return vim.fs.joinpath(vim.fn.stdpath('data'), 'infill-ls')
 end
 
---- The server that was installed here; nil if there is none.
+--- The server that a bundle installed (editors/bundle/install.py), or `:Infill install`; nil if there is none.
 ---@return string?
 function M.program()
+  local bundled = vim.fs.normalize('~/.infill-ls/bin/infill-ls')
+  if vim.fn.executable(bundled) == 1 then
+    return bundled
+  end
   local file = vim.fs.joinpath(environment(), 'bin', 'infill-ls')
   return vim.uv.fs_stat(vim.fs.joinpath(environment(), 'complete')) and vim.fn.executable(file) == 1 and file or nil
 end
@@ -100,7 +104,7 @@ function M.run(start)
   if running then
     return notify('infill-ls is being installed; `:Infill cancel` stops it')
   elseif not root then
-    return notify('this plugin is not in a checkout of infill-ls, which holds the server; install infill-ls by hand')
+    return notify('this plugin is not in a checkout of infill-ls, which holds the server; install infill-ls by hand, or from its bundle')
   elseif not python then
     return notify('infill-ls needs Python 3.11 or newer; install it, then run `:Infill install` again')
   end
