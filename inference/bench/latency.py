@@ -21,7 +21,7 @@ from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.models import devices, diffusion_gemma, packed, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
-from inference.models.diffusion_gemma.config import NO_VISION
+from inference.models.diffusion_gemma.config import TINY_VISION
 from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
@@ -83,7 +83,7 @@ def diffusion_gemma_config(text: dict[str, Any]) -> Any:
     from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
 
     return DiffusionGemmaConfig(
-        text_config=DiffusionGemmaTextConfig(**text), vision_config=NO_VISION, canvas_length=256
+        text_config=DiffusionGemmaTextConfig(**text), vision_config=TINY_VISION, canvas_length=256
     )
 
 
@@ -93,7 +93,7 @@ def random_network(shape: str, device: str | None, dtype: str | None, *, kernels
     if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
     chosen = weights.candidate_dtypes(target, dtype)[0]
-    model = weights.without_weights(diffusion_gemma_config(RANDOM_SHAPES[shape]))
+    model = weights.empty_model(diffusion_gemma_config(RANDOM_SHAPES[shape]))
     weights.load_by_layers(model, RandomWeights(model, target, devices.DTYPES[chosen]), target, chosen, lambda *_: None)
     if target.type != "cuda":
         return DiffusionGemmaNetwork(model.eval())
@@ -176,7 +176,7 @@ class LatencyBench:
         """
         config = self.network.model.config.text_config
         used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
-        sizes = packed.weight_sizes(self.network.model.model.decoder)
+        sizes = packed.weight_bytes_by_name(self.network.model.model.decoder)
         return int(sum((used if ".experts." in name else 1.0) * size for name, size in sizes.items()))
 
     def _ids(self, count: int) -> list[int]:

@@ -21,7 +21,7 @@ from inference.bench.infilling_tasks import read_tasks_as
 from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor
 from inference.messages import Hunk
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import common_end_lengths
+from inference.models.family import common_prefix_and_suffix_lengths
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
@@ -64,7 +64,7 @@ class EditCase(msgspec.Struct, frozen=True):
 def is_exact_offer(old: str, new: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     lines = new.splitlines(keepends=True)
-    first, same = common_end_lengths(old.splitlines(keepends=True), lines)
+    first, same = common_prefix_and_suffix_lengths(old.splitlines(keepends=True), lines)
     start, stop = (len(_TOKEN.findall("".join(lines[:index]))) for index in (first, len(lines) - same))
     tokens = _TOKEN.findall(new)
     expected = _TOKEN.findall(finished)
@@ -111,7 +111,7 @@ def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
     finished = case.text_after(len(case.changes))
     editor.open(uri, text, case.language)
     if edited != text:
-        first, same = common_end_lengths(text, edited)
+        first, same = common_prefix_and_suffix_lengths(text, edited)
         editor.replace(uri, first, len(text) - same, edited[first : len(edited) - same])
     offers: list[bool] = []
     cursor = _end_of_edit(case)

@@ -65,7 +65,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     release_memory()
     load = {"load_s": time.perf_counter() - began, "memory_mb": _memory_mb()}
     tasks = tasks[:: max(1, len(tasks) // args.limit)][: args.limit]
-    file = str(registry.open_checkpoint(args.model).source)
+    file = str(registry.open_checkpoint(args.model).config_file)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         peers = []

@@ -94,7 +94,7 @@ def _history(text: str) -> Iterator[Hunk]:
 
 def _read_prompt(prompt: str) -> tuple[EditPrompt, str]:
     """The prompt and its region, with one line feed at the end. Raises ValueError."""
-    found = edit_prompts.read_edit_prompt(prompt)
+    found = edit_prompts.parse_edit_prompt(prompt)
     if found is None:
         raise ValueError(f"a prompt of no known kind: {prompt[-80:]!r}")
     return found[0], found[0].current.rstrip("\n") + "\n"
@@ -115,7 +115,7 @@ class RecordedModel:
         for answer in map(json.loads, file.read_text("utf-8").splitlines()):
             if answer["model"] == name:
                 prompt, region = _read_prompt(answer["prompt"])
-                rewrites[region] = prompt.rewritten(answer["text"]).rstrip("\n") + "\n"
+                rewrites[region] = prompt.rewritten_region(answer["text"]).rstrip("\n") + "\n"
         if not rewrites:
             raise ValueError(f"{file} has no answers of {name}")
         return cls(name, rewrites, is_verbose)

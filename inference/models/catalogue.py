@@ -11,7 +11,7 @@ EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
 AUTO = "auto"
 """The best downloaded model that runs well on this machine, otherwise the embedded one."""
-FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
+FREE_LICENCES = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 """Licences without conditions worth asking a user about."""
 
 _BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
@@ -84,7 +84,7 @@ class CatalogueEntry:
         return self.file is not None or self.stored_bits < 16
 
     @property
-    def read_weights(self) -> float:
+    def weights_per_pass(self) -> float:
         """How many weights a pass reads: those of the layers, and about half of the two embeddings'."""
         return (self.packed_parameters + self.parameters) / 2
 
@@ -111,7 +111,7 @@ ENTRIES = tuple(map(_entry, _TABLE["models"]))
 _BY_NAME = {key.lower(): entry for entry in ENTRIES for key in (entry.name, entry.repo) if key}
 
 
-FIRST = "qwen2.5-coder-0.5b"
+MODEL_FOR_NEW_USERS = "qwen2.5-coder-0.5b"
 """The model for a new user: it runs on any laptop."""
 
 

@@ -45,7 +45,7 @@ class Checkpoint:
         return str(self.config["model_type"])
 
     @property
-    def source(self) -> Path:
+    def config_file(self) -> Path:
         """The file that describes the model: config.json, or the GGUF file."""
         return self.gguf.path if self.gguf else self.folder / "config.json"
 
@@ -57,7 +57,7 @@ class Checkpoint:
     def tokenizer(self) -> Tokenizer:
         """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
-            return self.checked(read_tokenizer(self.gguf), self.gguf.path)
+            return self.check_tokenizer(read_tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read_file(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
@@ -66,7 +66,7 @@ class Checkpoint:
             raise
         except Exception as error:  # the library raises bare Exception for every problem of the file
             raise ModelError(f"{file} cannot be used: {error}") from error
-        return self.checked(tokenizer, file)
+        return self.check_tokenizer(tokenizer, file)
 
     def check_token_ids(self) -> None:
         """Raises ModelError if one of the files names a token that the vocabulary does not have."""
@@ -76,9 +76,9 @@ class Checkpoint:
         named: dict[str, Any] = {f"{prefix}{key}": self._described.get(key) for key in _TOKEN_IDS}
         if self.gguf:
             named = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
-        stated = [(self.source, key, value) for key, value in named.items()]
+        stated = [(self.config_file, key, value) for key, value in named.items()]
         keys = (key for key in InfillConfig.__struct_fields__ if key.endswith("_token_id"))
-        stated += [(own if own.exists() else self.source, key, getattr(self.infill_config, key)) for key in keys]
+        stated += [(own if own.exists() else self.config_file, key, getattr(self.infill_config, key)) for key in keys]
         for file, key, value in stated:
             for token in value if isinstance(value, list) else [value]:
                 is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
@@ -86,7 +86,7 @@ class Checkpoint:
                     reason = f"{str(token)[:40]} is not a token of a vocabulary of {size}"
                     raise ModelError(f"{file}: {key}: {reason}; download the model again")
 
-    def checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
+    def check_tokenizer(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
         """The tokenizer that a file gave. Raises ModelError if it does not fit the model."""
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
@@ -151,13 +151,13 @@ def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> 
 
 def _gguf_in(path: Path) -> Path | None:
     """A GGUF file, or the one in a folder with nothing else to load; None if there is none."""
-    if not path.is_dir() and (path.is_file() or path.suffix.lower() == header.SUFFIX):
+    if not path.is_dir() and (path.is_file() or path.suffix.lower() == header.EXTENSION):
         return path
     if (path / "config.json").exists():
         return None
-    files = sorted(file for file in path.glob(f"*{header.SUFFIX}") if header.part_number(file) < 2)
+    files = sorted(file for file in path.glob(f"*{header.EXTENSION}") if header.part_number(file) < 2)
     if len(files) > 1:
-        raise ModelError(f"{path} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
+        raise ModelError(f"{path} holds {len(files)} *.gguf files; give one of them, such as {files[0]}")
     return files[0] if files else None
 
 
@@ -166,14 +166,14 @@ def checkpoint_path(model: str) -> Path:
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
-    is_gguf = folder.suffix.lower() == header.SUFFIX or folder.is_file()
+    is_gguf = folder.suffix.lower() == header.EXTENSION or folder.is_file()
     if not catalogue.is_name_or_hub_id(model) and (folder.is_dir() or is_gguf):
         return model_store.real_path(folder)
     try:
         if not catalogue.find_entry(model) and not catalogue.is_hub_id(model):
             raise ModelError(
                 f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, a "
-                f"{header.SUFFIX} file, or a hub id like owner/name"
+                ".gguf file, or a hub id like owner/name"
             )
         return model_store.require_model(model)
     except ModelError as error:

@@ -25,9 +25,9 @@ MAX_SIZE = 1 << 48
 
 INDEX = "model.safetensors.index.json"
 _Kind = TypeVar("_Kind")
-Layers = Annotated[int, Meta(ge=1, le=512)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
+NumLayers = Annotated[int, Meta(ge=1, le=512)]
+NumHeads = Annotated[int, Meta(ge=1, le=1024)]
+VocabularySize = Annotated[int, Meta(ge=8, le=1 << 22)]
 """Limits for the sizes in config.json: several times any published model's."""
 
 
@@ -45,7 +45,7 @@ class StoredTensor(NamedTuple):
 
 
 @contextmanager
-def open_regular(file: Path) -> Iterator[BinaryIO]:
+def open_regular_file(file: Path) -> Iterator[BinaryIO]:
     """A regular file, to read from. Raises FileNotFoundError, or ModelError if it is none or unreadable."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -63,7 +63,7 @@ def open_regular(file: Path) -> Iterator[BinaryIO]:
 
 def read_file(file: Path, limit_bytes: int) -> bytes:
     """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
-    with open_regular(file) as stream:
+    with open_regular_file(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > limit_bytes:
             raise ModelError(f"{file} has {size} bytes, more than the {limit_bytes} that it may have")

@@ -123,7 +123,7 @@ def _files() -> Iterator[tuple[str, str, Path]]:
     for folder in (Path(chosen),) if chosen else usual:
         yield from _ollama_files(folder)
     for program, folder in _folders():
-        for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
+        for path in (path for path in _walked(folder) if path.suffix.lower() == header.EXTENSION):
             if header.part_number(path) < 2:
                 yield program, path.stem, path
 

@@ -13,8 +13,8 @@ from itertools import accumulate, takewhile
 from string import Formatter
 
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
-from inference.models.family import common_end_lengths
-from inference.models.numbered_blocks import blocks_between_marks, cut_blocks, marked, rewritten_blocks, unmarked
+from inference.models.family import common_prefix_and_suffix_lengths
+from inference.models.numbered_blocks import add_marks, blocks_between_marks, cut_blocks, remove_marks, rewritten_blocks
 
 MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
@@ -64,7 +64,7 @@ class EditPrompt:
         """What would change nothing of all that an answer rewrites."""
         if self.blocks:
             first, last, _ = rewritten_blocks(self.blocks, answer)
-            return marked(self.blocks[first:last], first + 1)
+            return add_marks(self.blocks[first:last], first + 1)
         return self.opening + _plain(self.current).removeprefix(self.forced)
 
     def answer_with(self, new: str, stops: Sequence[str]) -> str:
@@ -72,12 +72,12 @@ class EditPrompt:
         end = self.stop_strings[0]
         new = self.current if any(stop in new for stop in (*self.stop_strings, *stops)) else new
         answer = self.opening + (new if end.startswith("\n") else _ended(new)).removeprefix(self.forced)
-        answer = marked([new, *[""] * (len(self.blocks) - 1)]) if self.blocks else answer
+        answer = add_marks([new, *[""] * (len(self.blocks) - 1)]) if self.blocks else answer
         return answer if any(stop in end for stop in stops) else answer + end
 
     def parse_edits(self, answer: str, confidence: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The edits in the model's rewrite; empty if its confidence is below the minimum or nothing changes."""
-        new = self.rewritten(answer)
+        new = self.rewritten_region(answer)
         if new == self.current or confidence < MIN_CONFIDENCE:
             return ()
         return (ScoredEdit(self.start, self.start + len(self.current), new, confidence),)
@@ -96,7 +96,7 @@ class EditPrompt:
             offset += len(token)
         return sum(probs) / len(probs) if probs else 1.0
 
-    def rewritten(self, answer: str) -> str:
+    def rewritten_region(self, answer: str) -> str:
         """The region's new text; the current one if the answer is blank."""
         for end in self.stop_strings:
             answer = answer.partition(end)[0]
@@ -164,7 +164,7 @@ class _Kind:
 def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
     """The ranges of `new` that differ from `old`, by words; an empty one where text was deleted."""
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
-    lead, tail = common_end_lengths(old_words, new_words)
+    lead, tail = common_prefix_and_suffix_lengths(old_words, new_words)
     old_words, changed_words = old_words[lead : len(old_words) - tail], new_words[lead : len(new_words) - tail]
     offsets = list(accumulate(map(len, changed_words), initial=sum(map(len, new_words[:lead]))))
     opcodes = SequenceMatcher(None, old_words, changed_words, autojunk=False).get_opcodes()
@@ -186,12 +186,12 @@ def kind_advice(model: str) -> str:
     )
 
 
-def usual_rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
+def estimate_rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
     """How long a usual rewrite takes with a pass of so many milliseconds, and a prompt's token of so many."""
     return (USUAL_PASSES * pass_ms + USUAL_TOKENS * prompt_token_ms) / 1000
 
 
-def missing_token(kind: EditKind, knows: Callable[[str], bool]) -> str:
+def missing_prompt_token(kind: EditKind, knows: Callable[[str], bool]) -> str:
     """A token of a kind's prompt that a vocabulary lacks, so that the model is of another kind; "" if none."""
     return next((token for token in _KINDS[kind].tokens if not knows(token)), "")
 
@@ -226,7 +226,7 @@ def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | No
     return EditPrompt(text, start, now, existing, how.ends, how.controls, how.opening, tuple(blocks))
 
 
-def read_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
+def parse_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
     """The opposite of `edit_prompt_for`: the region that a plugin's prompt asks for, and the request, without an id,
     with what it shows of the file as the text. None if it is of no edit model. Raises ValueError if it is malformed.
     """
@@ -320,11 +320,11 @@ def _write_zeta_2_1(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     here = next(index for index, end in enumerate(accumulate(map(len, blocks))) if cursor <= end)
     cursor -= sum(map(len, blocks[:here]))
     blocks[here] = blocks[here][:cursor] + mark + blocks[here][cursor:]
-    return {**_write_zeta_2(excerpt, mark, ""), "region": marked(blocks).removeprefix("<|marker_1|>")}
+    return {**_write_zeta_2(excerpt, mark, ""), "region": add_marks(blocks).removeprefix("<|marker_1|>")}
 
 
 def _read_zeta_2_1(fields: Mapping[str, str], mark: str) -> _Excerpt:
-    now, _, rest = unmarked(fields["region"]).partition(mark)
+    now, _, rest = remove_marks(fields["region"]).partition(mark)
     return replace(_read_zeta_2(fields, mark), now=now + rest, cursor=len(now))
 
 

@@ -212,7 +212,7 @@ def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:
     return next(n for n in range(limit) if a[n] != b[n])
 
 
-def common_end_lengths(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
+def common_prefix_and_suffix_lengths(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
     """The lengths of the common prefix, and of the common suffix of the rest."""
     lead = common_prefix_length(a, b)
     return lead, common_prefix_length(a[lead:][::-1], b[lead:][::-1])

@@ -53,9 +53,9 @@ class FimTokens:
                 prefix = name + prefix
             else:
                 head += name
-        return head + "".join(text for _, text in self.parts(prefix, suffix))
+        return head + "".join(text for _, text in self.prompt_parts(prefix, suffix))
 
-    def parts(self, prefix: str, suffix: str) -> Iterator[tuple[bool, str]]:
+    def prompt_parts(self, prefix: str, suffix: str) -> Iterator[tuple[bool, str]]:
         """A prompt without other files in parts: either a control token, True, or text, whatever that spells."""
         sides = [((True, self.prefix), (False, self.space + prefix)), ((True, self.suffix), (False, suffix))]
         for part in reversed(sides) if self.is_suffix_first else sides:

@@ -23,7 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.model_store import PART, REVISION, FileRecord, PullRecord, has_size, is_wanted_file
+from inference.models.model_store import PART_EXTENSION, REVISION, FileRecord, PullRecord, has_size, is_wanted_file
 
 SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""
@@ -76,7 +76,7 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
 def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -> None:
     """Fetches the rest of a file; checks it. Raises DamagedDownloadError, or an error after which a call resumes."""
     file = record.files[name]
-    part = folder / (name + PART)
+    part = folder / (name + PART_EXTENSION)
     with _open_part(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)

@@ -23,7 +23,7 @@ MAX_CANVAS_TOKENS = 4096
 MAX_CONTEXT_TOKENS = 1 << 20
 
 TokenId = Annotated[int, Meta(ge=0)]
-Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
+NumHoleTokens = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
@@ -67,12 +67,12 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MaxTokensByHoleKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most tokens of a hole of each kind, unless the request says. None: a share of the canvas."""
 
-    expression: Slots = 16
-    arguments: Slots = 16
-    line: Slots = 24
-    marker: Slots = 24
-    block: Slots | None = None
-    body: Slots | None = None
+    expression: NumHoleTokens = 16
+    arguments: NumHoleTokens = 16
+    line: NumHoleTokens = 24
+    marker: NumHoleTokens = 24
+    block: NumHoleTokens | None = None
+    body: NumHoleTokens | None = None
 
     def for_kind(self, kind: HoleKind, canvas_tokens: int) -> int:
         """The most for a hole of this kind on canvases of this width."""

@@ -19,11 +19,11 @@ from inference.models.catalogue import CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.gguf import header
 
-RECORD = "pulled.json"
-CONFIG = "config.json"
-PART = ".part"
+RECORD_FILE = "pulled.json"
+CONFIG_FILE = "config.json"
+PART_EXTENSION = ".part"
 
-WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
+WANTED_FILES = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
 """Files of a repository's top folder to fetch; a GGUF file only if it is pinned or the only model."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
@@ -52,7 +52,7 @@ class PullRecord(msgspec.Struct, frozen=True):
     complete: bool = False
 
     @property
-    def bytes_(self) -> int:
+    def total_bytes(self) -> int:
         return sum(file.size for file in self.files.values())
 
 
@@ -99,7 +99,7 @@ def find_model(model: str) -> Path | None:
 
 def _is_whole(of: PullTarget) -> bool:
     record = read_record(of.folder, of.repo)
-    is_begun = record.complete if record else (of.folder / (of.only or CONFIG)).is_file()
+    is_begun = record.complete if record else (of.folder / (of.only or CONFIG_FILE)).is_file()
     return is_begun and not _find_wrong_file(of, record)
 
 
@@ -165,7 +165,7 @@ def read_record(folder: Path, repo: str = "") -> PullRecord | None:
     Raises DamagedRecordError, or ModelError if the files belong to a repository other than `repo`. The record may not
     be ours: a repository may have a file of this name, and a user who downloads by hand may copy it too.
     """
-    file = folder / RECORD
+    file = folder / RECORD_FILE
     try:
         record = msgspec.convert(checkpoint_files.read_json(file), PullRecord)
     except FileNotFoundError:
@@ -176,15 +176,17 @@ def read_record(folder: Path, repo: str = "") -> PullRecord | None:
         raise ModelError(f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again")
     if repo and record.repo.lower() != repo.lower():
         holder = ascii(record.repo[:100])[1:-1]
-        raise ModelError(f"{folder} holds {holder}, not {repo}, says its {RECORD}; move it elsewhere and pull {repo}")
+        raise ModelError(
+            f"{folder} holds {holder}, not {repo}, says its {RECORD_FILE}; move it elsewhere and pull {repo}"
+        )
     return record
 
 
 def is_wanted_file(name: str) -> bool:
     """Whether to fetch a file: no name from a hub may lead out of the folder, or to our record in any spelling."""
-    if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
+    if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD_FILE or name.lower().endswith(PART_EXTENSION):
         return False
-    return any(fnmatchcase(name, kind) for kind in WANTED)
+    return any(fnmatchcase(name, kind) for kind in WANTED_FILES)
 
 
 def _find_in_cache(of: PullTarget) -> Path | None:
@@ -196,7 +198,7 @@ def _find_in_cache(of: PullTarget) -> Path | None:
         if of.only:
             path = try_to_load_from_cache(of.repo, of.only, revision=of.pinned.revision if of.pinned else None)
             return Path(path) if isinstance(path, str) else None
-        path = try_to_load_from_cache(of.repo, CONFIG)
+        path = try_to_load_from_cache(of.repo, CONFIG_FILE)
         if not isinstance(path, str):
             return None
         checkpoint_files.weight_files(Path(path).parent)  # other programs cache config.json alone

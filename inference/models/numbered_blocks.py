@@ -30,7 +30,7 @@ def cut_blocks(text: str) -> list[str]:
     return ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
 
 
-def marked(blocks: Sequence[str], first: int = 1) -> str:
+def add_marks(blocks: Sequence[str], first: int = 1) -> str:
     """The blocks from number `first` on with their marks."""
     return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
 
@@ -40,7 +40,7 @@ def blocks_between_marks(text: str) -> list[str]:
     return _MARK.split(text)[:-1:2]
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     """The blocks without their marks."""
     return _MARK.sub("", text)
 
@@ -52,4 +52,4 @@ def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]
     first, last = numbers[0], numbers[-1]
     if not 1 <= first < last <= len(blocks) + 1 or any(low >= high for low, high in pairwise(numbers)):
         return 0, len(blocks), "".join(blocks)
-    return first - 1, last - 1, unmarked(answer[marks[0].end() : marks[-1].start()])
+    return first - 1, last - 1, remove_marks(answer[marks[0].end() : marks[-1].start()])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.models.gguf.affine import GROUP
+from inference.models.gguf.affine import GROUP_SIZE
 
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
@@ -33,7 +33,7 @@ class PackedWeight:
     @property
     def shape(self) -> tuple[int, ...]:
         """(..., O, I)."""
-        return *self.scales.shape[:-1], self.scales.shape[-1] * GROUP
+        return *self.scales.shape[:-1], self.scales.shape[-1] * GROUP_SIZE
 
     @property
     def nbytes(self) -> int:
@@ -81,7 +81,7 @@ class PackedWeight:
         for first in range(0, flat.shape[0], step):
             here = slice(first, min(first + step, flat.shape[0]))
             part = flat[here]
-            groups = part.codes().view(*part.scales.shape, GROUP).float()
+            groups = part.codes().view(*part.scales.shape, GROUP_SIZE).float()
             groups *= part.scales[..., None]
             groups += part.biases[..., None]
             yield here, groups.flatten(-2).to(dtype)
@@ -99,9 +99,9 @@ def rows_at_a_time(device: torch.device, columns: int) -> int:
     return max(1, _BLOCK_WEIGHTS.get(device.type, _FAR_BLOCK_WEIGHTS) // columns)
 
 
-def quantised(rows: Tensor, bits: int) -> PackedWeight:
+def quantise(rows: Tensor, bits: int) -> PackedWeight:
     """Rows (n, I) rounded to so many bits between the least and the greatest weight of each group."""
-    groups, levels = rows.float().view(len(rows), -1, GROUP), (1 << bits) - 1
+    groups, levels = rows.float().view(len(rows), -1, GROUP_SIZE), (1 << bits) - 1
     biases = groups.amin(-1).half()
     above = groups - biases[..., None]
     scales = (above.amax(-1) / levels).half()
@@ -111,10 +111,10 @@ def quantised(rows: Tensor, bits: int) -> PackedWeight:
 
 def needed_bytes(shape: Sequence[int], bits: int, plain_bits: int = 16) -> float:
     """The memory of a tensor in codes of so many bits, with their scales and biases; for 0 in plain numbers."""
-    return prod(shape) * (bits + 32 / GROUP if bits else plain_bits) / 8
+    return prod(shape) * (bits + 32 / GROUP_SIZE if bits else plain_bits) / 8
 
 
-def weight_sizes(module: nn.Module) -> dict[str, int]:
+def weight_bytes_by_name(module: nn.Module) -> dict[str, int]:
     """The bytes of each parameter and each packed weight below a module, by name."""
     sizes = {name: parameter.nbytes for name, parameter in module.named_parameters()}
     for path, owner in module.named_modules():
@@ -123,7 +123,7 @@ def weight_sizes(module: nn.Module) -> dict[str, int]:
     return sizes
 
 
-def stacked(weights: Sequence[PackedWeight]) -> PackedWeight:
+def stack_rows(weights: Sequence[PackedWeight]) -> PackedWeight:
     """Matrices of as many columns and bits, one above the other."""
     if len(weights) == 1:
         return weights[0]
@@ -154,7 +154,7 @@ def grouped_experts(
     per_row = chosen.shape[1]
     experts, order = chosen.flatten().sort(stable=True)
     ends = torch.searchsorted(experts, torch.arange(gate_up.shape[0], device=experts.device), right=True)
-    product = product_at_once if hidden.device.type == "cuda" else product_by_expert
+    product = product_of_all_experts if hidden.device.type == "cuda" else product_by_expert
     gate, up = product(hidden[order // per_row], gate_up, ends).chunk(2, -1)
     sorted_output = product(activation(gate) * up, down, ends)
     output = torch.empty_like(sorted_output)
@@ -173,7 +173,7 @@ def set_experts_product(experts: Any, product: Experts) -> None:
     )
 
 
-def product_at_once(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+def product_of_all_experts(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
     """As `product_by_expert`, but unpacks all matrices and does not wait for the ends: a CUDA graph can record it."""
     return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
 

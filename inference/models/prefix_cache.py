@@ -22,7 +22,7 @@ _SAME_DOCUMENT = 0.5
 _HIT_TOKENS = 32
 """What was prefilled ahead counts as used where it has so many tokens more than any other entry."""
 
-APPROXIMATE_TOKENS = 32
+APPROXIMATION_PENALTY_TOKENS = 32
 """An entry that is not exact must have so many tokens more than one that is."""
 
 
@@ -111,7 +111,7 @@ class PrefixCache(Generic[_Entry]):
         best = max(
             [empty, *self.slots],
             key=lambda slot: (
-                max(_common(slot.entry, ids, True), _common(slot.entry, ids, ahead) - APPROXIMATE_TOKENS),
+                max(_common(slot.entry, ids, True), _common(slot.entry, ids, ahead) - APPROXIMATION_PENALTY_TOKENS),
                 slot.is_ahead == ahead,
             ),
         )

@@ -97,7 +97,7 @@ def _complete(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
     try:
         record = model_store.read_record(target.folder, target.repo)
     except model_store.DamagedRecordError:
-        damaged = printable(target.folder / model_store.RECORD)
+        damaged = printable(target.folder / model_store.RECORD_FILE)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
     requested = record or target.pinned or hub.fetch_pull_record(target.repo, target.only)
     _show(target, requested)
@@ -156,12 +156,12 @@ def _show(target: PullTarget, requested: PullRecord) -> None:
     print(f"{target.name}: {_page_of(target.repo)}")
     print(f"  licence   {printable(requested.licence[:200])}")
     print(f"  revision  {requested.revision}")
-    print(f"  files     {len(requested.files)}, {_size(requested.bytes_)}")
+    print(f"  files     {len(requested.files)}, {_size(requested.total_bytes)}")
     print(f"  folder    {printable(target.folder)}", flush=True)
 
 
 def _ask_for_licence(licence: str, *, accepted: bool) -> None:
-    if accepted or licence.lower() in catalogue.FREE:
+    if accepted or licence.lower() in catalogue.FREE_LICENCES:
         return
     if not sys.stdin.isatty():
         why = f"its licence ({printable(licence[:200])}) may impose conditions on you"
@@ -171,7 +171,7 @@ def _ask_for_licence(licence: str, *, accepted: bool) -> None:
 
 
 def _require_room(folder: Path, requested: PullRecord, missing: Sequence[str]) -> None:
-    partial_bytes = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART}"))
+    partial_bytes = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART_EXTENSION}"))
     needed = sum(requested.files[name].size for name in missing) - partial_bytes
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -182,10 +182,10 @@ def _require_room(folder: Path, requested: PullRecord, missing: Sequence[str]) -
 
 
 def _write(folder: Path, record: PullRecord) -> None:
-    new = folder / f"{model_store.RECORD}.new"
+    new = folder / f"{model_store.RECORD_FILE}.new"
     new.unlink(missing_ok=True)  # remove leftovers, perhaps a link
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
-    new.replace(folder / model_store.RECORD)
+    new.replace(folder / model_store.RECORD_FILE)
 
 
 def _reason(error: Exception, target: PullTarget) -> str:

@@ -127,13 +127,13 @@ def _mlx_machine() -> Machine:
 
 def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.SuggestionTimes:
     """By the model's own passes, if it has run here, on the processor or on Apple's GPU."""
-    if passes := precision.measured_passes(precision.times_key(entry.name, gpu)):
+    if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
         return precision.SuggestionTimes.from_passes(passes)
     reads_bytes_per_s = devices.measure_memory_bandwidth()
     if gpu:
-        read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.read_weights / entry.parameters
+        read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.weights_per_pass / entry.parameters
         return precision.predict_times_on_gpu(read_bytes, reads_bytes_per_s)
-    return precision.predict_suggestion_times(entry.read_weights, entry.packed_parameters, reads_bytes_per_s)
+    return precision.predict_suggestion_times(entry.weights_per_pass, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
@@ -195,7 +195,7 @@ def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
 
 def suitable_models(machine: Machine) -> list[CatalogueEntry]:
     """Those that were tried, have a free licence and run here, the best first; behind them those slow to type with."""
-    free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
+    free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE_LICENCES]
     ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=_rank, reverse=True)]
     fast, slow = (Verdict.RUNS, Verdict.PACKAGE), (Verdict.SLOW,)
     return [entry for wanted in (fast, slow) for verdict, entry in ranked if verdict in wanted]

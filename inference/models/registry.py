@@ -56,7 +56,7 @@ def open_checkpoint(model: str) -> Checkpoint:
 def _default_infill_config(model_type: str, folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
-    if model_type in _CAUSAL and tokenizer_files.named_tokens(folder, config).mask is None:
+    if model_type in _CAUSAL and tokenizer_files.read_special_token_ids(folder, config).mask is None:
         module = _CAUSAL[model_type]
     return module.default_infill_config(folder, config)
 

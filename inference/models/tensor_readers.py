@@ -19,7 +19,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import affine
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_bytes
-from inference.models.packed import PackedWeight, quantised, rows_at_a_time
+from inference.models.packed import PackedWeight, quantise, rows_at_a_time
 
 log = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ class TensorReader:
         step = rows_at_a_time(device, shape[-1])
         for first, block in self.blocks(name, shape):
             for begin in range(0, len(block), step):
-                yield first + begin, quantised(block[begin : begin + step].to(device), bits)
+                yield first + begin, quantise(block[begin : begin + step].to(device), bits)
 
     def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
         """A whole tensor as `packed_blocks` gives it. Raises ModelError, also if a scale is not finite."""
         wide = shape[-1]
         words = torch.empty((prod(shape[:-1]), wide * bits // _WORD_BITS), dtype=torch.int32, device=device)
-        scales, biases = torch.empty((2, len(words), wide // affine.GROUP), dtype=torch.float16, device=device)
+        scales, biases = torch.empty((2, len(words), wide // affine.GROUP_SIZE), dtype=torch.float16, device=device)
         for first, block in self.packed_blocks(name, shape, bits, device):
             here = slice(first, first + len(block.words))
             words[here], scales[here], biases[here] = block.words, block.scales, block.biases
@@ -83,8 +83,10 @@ class TensorReader:
             return 0
         if dtype == self.packed_dtype:
             return self.stored_bits(name)
-        if shape[-1] % affine.GROUP:
-            reason = f"packs groups of {affine.GROUP} weights, and a row of {name} has {shape[-1]}; choose bfloat16"
+        if shape[-1] % affine.GROUP_SIZE:
+            reason = (
+                f"packs groups of {affine.GROUP_SIZE} weights, and a row of {name} has {shape[-1]}; choose bfloat16"
+            )
             raise ModelError(f"{self.name}: dtype '{dtype}' {reason}")
         return max(least, int(dtype.removesuffix("bit")))
 
@@ -108,7 +110,7 @@ class TensorReader:
             rows[first : first + len(block)] = block
         return tensor
 
-    def require(self, name: str, shape: Sequence[int]) -> None:
+    def require_tensor(self, name: str, shape: Sequence[int]) -> None:
         """Raises ModelError if the tensor is missing or of another shape."""
         found = self.shapes.get(name)
         if found != tuple(shape):
@@ -126,7 +128,7 @@ class SafetensorsReader(TensorReader):
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        self.require(name, shape)
+        self.require_tensor(name, shape)
         file = self._stored[name].file
         step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
         try:
@@ -149,10 +151,10 @@ class GgufReader(TensorReader):
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         for first, raw in self._raw_blocks(name, shape):
-            yield first, torch.from_numpy(affine.dequantised(raw, self._stored[name].type_.name))
+            yield first, torch.from_numpy(affine.dequantise(raw, self._stored[name].type_.name))
 
     def stored_bits(self, name: str) -> int:
-        return affine.bits_of(self._stored[name].type_.name)
+        return affine.code_bits(self._stored[name].type_.name)
 
     def packed_blocks(
         self, name: str, shape: Sequence[int], bits: int, device: torch.device
@@ -171,7 +173,7 @@ class GgufReader(TensorReader):
             yield first, PackedWeight.of_codes(codes, scales, biases, bits)
 
     def _raw_blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        self.require(name, shape)
+        self.require_tensor(name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
         rows, matrix_rows = prod(tensor.shape[:-1]), prod(tensor.shape[1:-1])
@@ -201,7 +203,7 @@ class StoredRows:
         begins = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
         raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in begins)
         return torch.from_numpy(
-            affine.dequantised(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
+            affine.dequantise(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
         )
 
 

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
-from inference.models.gguf.tokenizer import byte_level_bpe, without_first_space
+from inference.models.gguf.tokenizer import byte_level_bpe, without_prefix_space
 from inference.models.infill_config import TokenId
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
@@ -42,7 +42,7 @@ class _Settings(msgspec.Struct):
     eos_token: str | _AddedToken | None = None
 
 
-class NamedTokens(NamedTuple):
+class SpecialTokenIds(NamedTuple):
     """Ids of special tokens; None if a checkpoint has no such token."""
 
     mask: int | None
@@ -51,7 +51,7 @@ class NamedTokens(NamedTuple):
     eos: int | None
 
 
-def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
+def read_special_token_ids(folder: Path, config: Mapping[str, Any]) -> SpecialTokenIds:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
     stated = _settings(folder)
     added = _added(folder)
@@ -60,7 +60,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
         return added.get(token.content if isinstance(token, _AddedToken) else token or "")
 
     masks = (config.get("mask_token_id"), *map(named, (stated.mask_token, *_MASKS)))
-    return NamedTokens(
+    return SpecialTokenIds(
         mask=next((id_ for id_ in masks if type(id_) is int and id_ >= 0), None),  # True is an int, too
         expand=added.get(_EXPAND),
         bos=named(stated.bos_token),
@@ -73,10 +73,10 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     if checkpoint.gguf or (checkpoint.folder / "tokenizer.json").exists():
         tokenizer_ = checkpoint.tokenizer()
     else:
-        tokenizer_ = checkpoint.checked(_from_words(checkpoint.folder), checkpoint.folder / "vocab.json")
+        tokenizer_ = checkpoint.check_tokenizer(_from_words(checkpoint.folder), checkpoint.folder / "vocab.json")
     added = tokenizer_.get_added_tokens_decoder().values()
     tokenizer_.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
-    return without_first_space(tokenizer_) if "ByteFallback" in repr(tokenizer_.decoder) else tokenizer_
+    return without_prefix_space(tokenizer_) if "ByteFallback" in repr(tokenizer_.decoder) else tokenizer_
 
 
 def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
@@ -87,7 +87,7 @@ def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
     text = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
     begun = whole[: next((index for index in range(len(whole)) if whole[index : index + len(text)] == text), 0)]
-    begin = named_tokens(checkpoint.folder, checkpoint.config).bos if stated.add_bos_token else None
+    begin = read_special_token_ids(checkpoint.folder, checkpoint.config).bos if stated.add_bos_token else None
     return begun or ([] if begin is None else [begin])
 
 

@@ -23,9 +23,9 @@ from torch import Tensor
 from inference.models.family import ModelError
 from inference.models.packed import PackedLinear, PackedWeight, set_experts_product
 
-COLUMNS = 64
+BLOCK_COLUMNS = 64
 """Columns of a product that one program computes."""
-DEPTH = 64
+BLOCK_DEPTH = 64
 """Columns of the weights that it reads at a time: with more, unpacked codes leave the registers."""
 STAGES, WARPS = 4, 4
 _PLAN_PAIRS = 1024
@@ -65,7 +65,7 @@ def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BI
 
 
 @triton.jit(do_not_specialize=["P", "E"])
-def plan_kernel(chosen, pairs, experts, blocks, P, E, M: tl.constexpr, BINS: tl.constexpr, STEP: tl.constexpr):
+def sort_kernel(chosen, pairs, experts, blocks, P, E, M: tl.constexpr, BINS: tl.constexpr, STEP: tl.constexpr):
     """Program e writes the pairs of expert e, padded with P to blocks of M, and which expert these blocks are of."""
     expert = tl.program_id(0)
     counts = tl.zeros((BINS,), tl.int32)
@@ -172,7 +172,7 @@ def dense_kernel(
     tl.store(output + at, total.to(output.dtype.element_ty), mask=is_row[:, None] & is_column[None, :])
 
 
-def with_kernels(model: Any) -> Any:
+def with_triton_kernels(model: Any) -> Any:
     """A DiffusionGemma that multiplies by these kernels, with the same weights in memory.
 
     Raises ModelError if they cannot be built here, or if the model has another activation.
@@ -213,7 +213,7 @@ def expert_blocks(chosen: Tensor, experts: int) -> tuple[Tensor, Tensor, Tensor,
     most = (pairs + min(pairs, experts) * (block - 1)) // block
     sorted_pairs, owners, count = (chosen.new_empty(size, dtype=torch.int32) for size in (most * block, most, 1))
     sizes = {"M": block, "BINS": max(64, triton.next_power_of_2(experts + 1)), "STEP": _PLAN_PAIRS}
-    plan_kernel[(experts,)](chosen.contiguous(), sorted_pairs, owners, count, pairs, experts, **sizes)
+    sort_kernel[(experts,)](chosen.contiguous(), sorted_pairs, owners, count, pairs, experts, **sizes)
     return sorted_pairs, owners, count, block
 
 
@@ -248,8 +248,8 @@ def _product(
     wide = weight.shape[1] // (1 + gated)
     output = rows.new_empty(pairs, wide)
     sizes = {"SHARE": share, "O": wide, "I": weight.shape[2], "BITS": bits, "GATED": gated}
-    sizes |= {"M": block, "N": COLUMNS, "K": DEPTH, "num_warps": WARPS, "num_stages": STAGES}
-    grid = len(plan[1]), triton.cdiv(wide, COLUMNS)
+    sizes |= {"M": block, "N": BLOCK_COLUMNS, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": STAGES}
+    grid = len(plan[1]), triton.cdiv(wide, BLOCK_COLUMNS)
     experts_kernel[grid](rows, *parts, rows if gated else router_weights, output, *blocks, pairs, **sizes)
     return output
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from inference.deadline import Deadline
 from inference.install_hints import mlx_advice
 from inference.messages import Hole, InfillRequest, Pinned, Status, WorkerOptions, WorkerState
-from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from inference.models.catalogue import AUTO, EMBEDDED, MODEL_FOR_NEW_USERS
 from inference.remote import address, server_token
 from inference.terminal import printable
 from lsp_server.commands import output
@@ -127,7 +127,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
         return
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
-        better = f"run: infill-ls models pull {status.better or FIRST}"
+        better = f"run: infill-ls models pull {status.better or MODEL_FOR_NEW_USERS}"
         advice = f"{better}{reuse_downloads_advice(other_programs_downloads(), status.device)}"
     yield CheckResult(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):

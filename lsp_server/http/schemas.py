@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, field
 
 from inference.ending import CONTROL_TOKEN
 from inference.messages import HoleKind, NextEditRequest, Snippet, Stats
-from inference.models.edit_prompts import EditPrompt, read_edit_prompt
+from inference.models.edit_prompts import EditPrompt, parse_edit_prompt
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget
@@ -306,7 +306,7 @@ def screened_edit_prompt(request: CompletionRequest, settings: Settings) -> tupl
     """The request's prompt if it is an edit model's, and what it shows, without changes of secret files. Raises
     ValueError if its own file is one, or if the prompt is malformed.
     """
-    found = read_edit_prompt(request.prompt if isinstance(request.prompt, str) else request.prompt[0])
+    found = parse_edit_prompt(request.prompt if isinstance(request.prompt, str) else request.prompt[0])
     if found is None:
         return None
     prompt, shown = found

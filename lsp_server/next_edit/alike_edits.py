@@ -18,7 +18,7 @@ from itertools import accumulate, combinations, islice
 
 from inference.messages import MAX_PROPOSED_CHARACTERS, Hunk
 from inference.models.edit_prompts import LINE
-from inference.models.family import common_end_lengths
+from inference.models.family import common_prefix_and_suffix_lengths
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
@@ -138,7 +138,7 @@ def _edit_site(diff: NameDiff, line: DiffRange) -> TokenReplacement | None:
     old_matches = list(_TOKEN.finditer(text_diff.old, line.old_start, line.old_end))
     new_matches = list(_TOKEN.finditer(text_diff.new, line.start, line.end))
     old, new = [match[0] for match in old_matches], [match[0] for match in new_matches]
-    first, num_same = common_end_lengths(old, new)
+    first, num_same = common_prefix_and_suffix_lengths(old, new)
     old_stop, stop = len(old) - num_same, len(new) - num_same
     removed = old[first:old_stop]
     if not old or (not removed and stop == first):

@@ -35,7 +35,7 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
 )
-from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from inference.models.catalogue import AUTO, EMBEDDED, MODEL_FOR_NEW_USERS
 from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerLink, attach_or_start, attach_with_retries
 from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, find_worker_pid, is_suspended, paths_of
@@ -169,7 +169,7 @@ class WorkerClient:
         """The model to pull, if the embedded one runs because `auto` found no better one here; otherwise empty."""
         last = self.last_status
         makes_do = last is not None and last.model == EMBEDDED and self.options.model == AUTO
-        return last.better or FIRST if last and makes_do else ""
+        return last.better or MODEL_FOR_NEW_USERS if last and makes_do else ""
 
     @property
     def pid(self) -> int | None:

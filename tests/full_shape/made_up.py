@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from inference.bench.latency import RELEASED_TEXT_CONFIG, RandomWeights, diffusion_gemma_config
-from inference.models.diffusion_gemma.weights import without_weights
+from inference.models.diffusion_gemma.weights import empty_model
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
 SMALL = {
@@ -49,7 +49,7 @@ def write(folder: Path, layers: int, *, dense: bool, **shape: int) -> None:
     config.save_pretrained(folder)
     _write_tokenizer(folder / "tokenizer.json", config.text_config.vocab_size)
     (folder / "generation_config.json").write_bytes((TWIN / "generation_config.json").read_bytes())
-    weights = RandomWeights(without_weights(config), torch.device("cpu"), torch.bfloat16)
+    weights = RandomWeights(empty_model(config), torch.device("cpu"), torch.bfloat16)
     shards = list(_shards({name: size for name, size in weights.shapes.items() if _is_stored(name)}))
     files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
     for file, shard in zip(files, shards, strict=True):

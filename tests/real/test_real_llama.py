@@ -62,7 +62,7 @@ def test_tokens_are_those_of_its_published_tokenizer(found: Checkpoint) -> None:
 def test_logits_are_those_of_transformers(found: Checkpoint) -> None:
     from transformers import AutoModelForCausalLM
 
-    file = found.source
+    file = found.config_file
     stock = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=torch.float32).eval()
     exact, rough = network(found, "float32"), network(found, "8bit")
     for text in texts()[:3]:

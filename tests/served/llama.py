@@ -9,11 +9,11 @@ from pathlib import Path
 
 from inference.bench.server_process import ModelServerProcess, start_llama_server
 from inference.models import model_store
-from inference.models.catalogue import FIRST
+from inference.models.catalogue import MODEL_FOR_NEW_USERS
 
 
 def _pulled() -> str | None:
-    found = model_store.find_model(FIRST)
+    found = model_store.find_model(MODEL_FOR_NEW_USERS)
     return next((str(file) for file in [found, *found.glob("*.gguf")] if file.is_file()), None) if found else None
 
 

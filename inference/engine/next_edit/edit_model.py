@@ -9,7 +9,7 @@ from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.drafting import MAX_DRAFT_TOKENS, NextEditRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
-from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_token
+from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_prompt_token
 
 _WARM_UP_PASSES = 4
 
@@ -20,7 +20,7 @@ def edit_model_problem(model: LoadedModel, kind: EditKind) -> str | None:
     """Returns why a model cannot rewrite as an edit model of that kind; None if it can."""
     if not model.traits.is_fim:
         return "it does not write from left to right, so it is no edit model; give Zeta 2, Zeta or Sweep"
-    token = missing_token(kind, lambda token: model.vocabulary.id_of(token) is not None)
+    token = missing_prompt_token(kind, lambda token: model.vocabulary.id_of(token) is not None)
     return f"it has no token {token}, so it is no {kind} model; give one, or change nextEdit.kind" if token else None
 
 

@@ -285,7 +285,7 @@ def kernel_network(model: Any) -> DiffusionGemmaNetwork:
     """One that multiplies by kernels in Triton. Raises ImportError or ModelError."""
     from inference.models import triton_kernels  # not every system has Triton
 
-    return DiffusionGemmaNetwork(triton_kernels.with_kernels(model))
+    return DiffusionGemmaNetwork(triton_kernels.with_triton_kernels(model))
 
 
 def verified_network(

@@ -51,8 +51,8 @@ class EncodedKeysValues:
         self.layers[layer_index] = LayerKeysValues(*(_append(self.rows, buffer, new, length) for buffer, new in pairs))
 
     def _copied(self, buffer: Array, length: int) -> Array:
-        empty = self.rows.empty(buffer, 0)
-        return self.rows.joined(empty, buffer[:, :, :length]) if length else empty
+        empty = self.rows.empty_like(buffer, 0)
+        return self.rows.concatenate(empty, buffer[:, :, :length]) if length else empty
 
 
 def new_prefix_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedKeysValues]:
@@ -132,7 +132,7 @@ def _append(rows: ArrayOps, buffer: Array, new: Array, length: int) -> Array:
     """Writes `new` (1, heads, n, size) at row `length`, in a larger buffer if need be; old views stay valid."""
     end = length + new.shape[2]
     if buffer.shape[2] < end:
-        grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if length else end)
+        grown = rows.empty_like(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if length else end)
         if length:
             grown[:, :, :length] = buffer[:, :, :length]
         buffer = grown

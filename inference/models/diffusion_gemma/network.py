@@ -24,7 +24,7 @@ from inference.models.diffusion_gemma.passes import (
 )
 from inference.models.packed import PackedWeight
 
-Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+AppendKeysValues = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
 Rotary = tuple[Tensor, Tensor]
 """Cosines and sines of the rows' positions, (B or 1, W, D)."""
@@ -130,7 +130,7 @@ def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:
     return heads * cosine + torch.cat([-second, first], -1) * sine
 
 
-def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: Seen) -> Tensor:
+def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
     attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, append)
     hidden = hidden + rms_norm(layer.post_attention_layernorm, attended)
@@ -141,7 +141,7 @@ def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, appe
     return fed * layer.layer_scalar  # type: ignore[no-any-return]
 
 
-def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, append: Seen) -> Tensor:
+def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
     shape = (*normed.shape[:2], -1, attention.head_dim)
     queries = attention.q_proj(normed).view(shape)

@@ -25,15 +25,15 @@ Masks = Mapping[str, Tensor | None]
 class ArrayOps:
     """Operations on arrays (B, heads, n, size), here of torch; another library's network has its own."""
 
-    def empty(self, like: Array, count: int) -> Array:
+    def empty_like(self, like: Array, count: int) -> Array:
         """A new array like `like` but with `count` rows. Their contents are undefined."""
         return like.new_empty((*like.shape[:2], count, like.shape[3]))
 
-    def repeated(self, rows: Array, batch: int) -> Array:
+    def repeat(self, rows: Array, batch: int) -> Array:
         """The rows (1, ...) of one sequence for each of `batch`, (B, ...), without a copy if possible."""
         return rows.expand(batch, -1, -1, -1)
 
-    def joined(self, first: Array, second: Array) -> Array:
+    def concatenate(self, first: Array, second: Array) -> Array:
         """A new array: the rows of one, then those of the other."""
         return torch.cat((first, second), 2)
 
@@ -72,7 +72,7 @@ class PrefixView:
         return self._behind(layer.keys, keys), self._behind(layer.values, values)
 
     def _behind(self, prefix: Array, new: Array) -> Array:
-        return self.rows.joined(self.rows.repeated(prefix, new.shape[0]), new)
+        return self.rows.concatenate(self.rows.repeat(prefix, new.shape[0]), new)
 
 
 class DiffusionNetwork(Protocol):

@@ -14,7 +14,7 @@ from torch import nn
 from inference.models import checkpoint_files, devices, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT
-from inference.models.diffusion_gemma.config import NO_VISION
+from inference.models.diffusion_gemma.config import TINY_VISION
 from inference.models.family import ModelError, OnProgress
 from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import TensorReader, open_tensors
@@ -24,7 +24,7 @@ _OTHER_BITS = 8
 _DECODER = "model.decoder."
 _ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
-UNUSED = ("vision", "lm_head")
+UNUSED_WEIGHTS = ("vision", "lm_head")
 """Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
 _NEVER_PACKED = ("router", "embed_tokens")
 _LOADED_AT = 0.2
@@ -54,7 +54,7 @@ def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | Non
 def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights. Raises ModelError if a file is unreadable, or they do not fit the dtype."""
     tensors = open_tensors(checkpoint)
-    used = {name: shape for name, shape in tensors.shapes.items() if not any(part in name for part in UNUSED)}
+    used = {name: shape for name, shape in tensors.shapes.items() if not any(part in name for part in UNUSED_WEIGHTS)}
     if not dtype.endswith("bit"):
         return float(sum(prod(shape) for shape in used.values()) * DTYPES[dtype].itemsize)
     return sum(packed.needed_bytes(shape, _code_bits(tensors, name, dtype)) for name, shape in used.items())
@@ -76,10 +76,10 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
     from transformers import DiffusionGemmaConfig
 
     try:
-        model = without_weights(DiffusionGemmaConfig.from_dict({**checkpoint.config, "vision_config": NO_VISION}))
+        model = empty_model(DiffusionGemmaConfig.from_dict({**checkpoint.config, "vision_config": TINY_VISION}))
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
         reason = checkpoint_files.first_error_line(error)
-        raise ModelError(f"{checkpoint.source} describes no model that can be built: {reason}") from error
+        raise ModelError(f"{checkpoint.config_file} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
     return load_by_layers(model, open_tensors(checkpoint), device, dtype, progress).eval()
@@ -88,7 +88,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
 def load_by_layers(
     model: Any, shards: TensorReader, device: torch.device, dtype_name: str, progress: OnProgress
 ) -> Any:
-    """Gives a model of `without_weights` its weights. Raises ModelError."""
+    """Gives a model of `empty_model` its weights. Raises ModelError."""
     dtype = DTYPES.get(dtype_name, torch.bfloat16)
     encoder = model.model.encoder.language_model
     decoder = model.model.decoder
@@ -112,7 +112,7 @@ def load_by_layers(
     return model
 
 
-def without_weights(config: Any) -> Any:
+def empty_model(config: Any) -> Any:
     """The model's modules with no memory behind their weights."""
     from transformers import DiffusionGemmaForBlockDiffusion
 
@@ -140,7 +140,7 @@ def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.de
         for name, parameter in list(owner.named_parameters(recurse=False)):
             full, same = (stack + below + name for stack in (_DECODER, _ENCODER))  # a file may name either
             full = same if same in shards.shapes and full not in shards.shapes else full
-            shards.require(full, parameter.shape)
+            shards.require_tensor(full, parameter.shape)
             if bits := _code_bits(shards, full, dtype_name):
                 matrices = shards.packed(full, parameter.shape, bits, device)
                 if isinstance(owner, nn.Linear):

@@ -75,7 +75,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         entry = catalogue.find_entry(checkpoint.name) if network.on_cpu or runs_on else None
         usual = "" if runs_on or entry is None else precision.candidate_formats(network.device, None)[0]
         is_usual = dtype.endswith("bit") if runs_on else dtype == usual
-        self._times_key = precision.times_key(entry.name, runs_on) if entry and is_usual else ""
+        self._times_key = precision.pass_times_key(entry.name, runs_on) if entry and is_usual else ""
         self._unsaved_passes = 0
         self.traits = ModelTraits(
             noise=HoleNoise.UNIFORM,
@@ -102,13 +102,13 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
     def run_idle_task(self) -> bool:
         is_busy = super().run_idle_task()
         if not is_busy and self._times_key and self._unsaved_passes >= _SAVED_PASSES:
-            precision.save_passes(self._times_key, precision.PassTimes(self.token_ms, self.prompt_token_ms))
+            precision.save_pass_times(self._times_key, precision.PassTimes(self.token_ms, self.prompt_token_ms))
             self._unsaved_passes = 0
         return is_busy
 
     def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
         file = ((True, self._tokens.file), (False, f"{name}\n")) if name and self._tokens.file else ()
-        return [*self.begin_ids, *self._ids([*file, *self._tokens.parts(prefix, suffix)])]
+        return [*self.begin_ids, *self._ids([*file, *self._tokens.prompt_parts(prefix, suffix)])]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """See `FimAdapter`. Models trained to chat end their answers with the end of a turn.

@@ -61,7 +61,7 @@ class PromptHandle(FimPrefixHandle):
         while (done := len(cache.ids)) < end:
             kept, rows = self._kept, self._kept_rows
             if kept and done == kept.start:
-                cache.append_kept(self._ids[done : done + kept.count], rows, kept.drift_lines)
+                cache.append_moved_rows(self._ids[done : done + kept.count], rows, kept.drift_lines)
                 self._kept = self._kept_rows = None
                 continue
             chunk = self._ids[done : min(kept.start if kept else end, done + CHUNK_TOKENS)]

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inference.models.family import common_end_lengths, common_prefix_length
+from inference.models.family import common_prefix_and_suffix_lengths, common_prefix_length
 from inference.models.llama.causal import KvCache
-from inference.models.prefix_cache import APPROXIMATE_TOKENS, PrefixCache
+from inference.models.prefix_cache import APPROXIMATION_PENALTY_TOKENS, PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
 """The environment variable that has every suffix read if it is 0: then no text depends on what was asked before."""
@@ -62,7 +62,7 @@ class KeptSuffixFinder:
         for entry in self.cache.entries:
             old_start, count = self._longest_common(entry.ids, new)
             is_exact = entry.kept_from is None or entry.kept_from >= old_start + count
-            worth = count - (0 if is_exact else APPROXIMATE_TOKENS)
+            worth = count - (0 if is_exact else APPROXIMATION_PENALTY_TOKENS)
             if count >= _MIN_TOKENS and worth > best_worth:
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
                 drift_lines += 0 if is_exact else entry.drift_lines
@@ -81,5 +81,5 @@ class KeptSuffixFinder:
 
     def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:
         """How many lines rows move if `new` takes the place of `old` before them: at least 1."""
-        lead, tail = common_end_lengths(old, new)
+        lead, tail = common_prefix_and_suffix_lengths(old, new)
         return max(1, *(self._count_lines(before[lead : len(before) - tail]) for before in (old, new)))

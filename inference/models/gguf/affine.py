@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GROUP = 32
+GROUP_SIZE = 32
 _OWN_BITS = {"Q4_0": 4, "Q4_1": 4, "Q5_0": 5, "Q5_1": 5, "Q8_0": 8, "Q4_K": 4, "Q5_K": 5}
 _REQUANTISED_BITS = {"Q2_K": 4, "Q3_K": 5, "Q6_K": 8}
 """The fewest that make the type's own loss less than a twentieth larger. Both measured in shares of the weights: Q2_K
@@ -21,7 +21,7 @@ Groups = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]
 """Codes (n, I), and scales and biases (n, I / 32), of blocks or of rows."""
 
 
-def bits_of(kind: str) -> int:
+def code_bits(kind: str) -> int:
     """How many bits a code of a type has here; 0 if the type has no codes."""
     return (_OWN_BITS | _REQUANTISED_BITS).get(kind, 0)
 
@@ -30,7 +30,7 @@ def is_requantised(kind: str) -> bool:
     return kind in _REQUANTISED_BITS
 
 
-def dequantised(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
+def dequantise(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
     """Stored rows (n, bytes of a row) -> (n, I)."""
     from gguf.constants import GGMLQuantizationType  # few checkpoints need it
     from gguf.quants import dequantize
@@ -41,7 +41,7 @@ def dequantised(raw: NDArray[np.uint8], kind: str) -> NDArray[np.float32]:
 
 
 def affine_rows(raw: NDArray[np.uint8], kind: str) -> Groups:
-    """Stored rows (n, bytes of a row) of a type with codes of its own, which are below 2^`bits_of`.
+    """Stored rows (n, bytes of a row) of a type with codes of its own, which are below 2^`code_bits`.
 
     In float32 scales and biases are exact. What is broken there is not finite here.
     """
@@ -73,8 +73,8 @@ def _super_blocks(raw: NDArray[np.uint8], bits: int) -> Groups:
     first, second, third = blocks[:, 4:8], blocks[:, 8:12], blocks[:, 12:16]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], 1)
     biases = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], 1)
-    pairs = blocks[:, -128:].reshape(-1, 4, GROUP)
-    codes = np.stack([pairs & 15, pairs >> 4], 2).reshape(-1, 8, GROUP)
+    pairs = blocks[:, -128:].reshape(-1, 4, GROUP_SIZE)
+    codes = np.stack([pairs & 15, pairs >> 4], 2).reshape(-1, 8, GROUP_SIZE)
     if bits == 5:
         codes |= (blocks[:, 16:48][:, None] >> np.arange(8, dtype=np.uint8)[:, None] & 1) << 4
     with np.errstate(invalid="ignore"):

@@ -7,9 +7,9 @@ from math import prod
 from typing import Any, Final
 
 from inference.models.family import ModelError
-from inference.models.gguf.header import AGAIN, GgufFile, GgufTensor, open_file, read_bytes
+from inference.models.gguf.header import DOWNLOAD_AGAIN, GgufFile, GgufTensor, open_file, read_bytes
 
-ARCHITECTURE = "general.architecture"
+ARCHITECTURE_KEY = "general.architecture"
 _DIFFUSION = "diffusion-gemma"
 ARCHITECTURES = ("qwen2", "qwen3", "llama", "granite", _DIFFUSION)
 """The architectures whose weights are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
@@ -104,12 +104,12 @@ _UNTURNED: Final = 1e10
 
 def hub_config(file: GgufFile) -> dict[str, Any]:
     """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
-    kind = str(file.metadata.get(ARCHITECTURE, ""))
+    kind = str(file.metadata.get(ARCHITECTURE_KEY, ""))
     if kind not in ARCHITECTURES:
         usable = " or ".join(ARCHITECTURES)
         raise ModelError(f"{file.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {usable} can")
     if _EMBEDDING not in file.tensors:
-        raise ModelError(f"{file.path}: the weight {_EMBEDDING} is missing; {AGAIN}")
+        raise ModelError(f"{file.path}: the weight {_EMBEDDING} is missing; {DOWNLOAD_AGAIN}")
     tokens = {name: f"tokenizer.ggml.{key}_token_id" for name, key in _TOKENS.items()}
     stated = {name: file.metadata[key] for name, key in tokens.items() if key in file.metadata}
     stated["vocab_size"] = file.tensors[_EMBEDDING].shape[0]
@@ -136,7 +136,9 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
     text["layer_types"] = ["sliding_attention" if each else "full_attention" for each in sliding]
     heads = file.numbers(f"{_DIFFUSION}.attention.head_count_kv")
     if not heads or len(heads) != len(sliding):
-        raise ModelError(f"{file.path}: {_DIFFUSION}.attention.head_count_kv does not name each layer's heads; {AGAIN}")
+        raise ModelError(
+            f"{file.path}: {_DIFFUSION}.attention.head_count_kv does not name each layer's heads; {DOWNLOAD_AGAIN}"
+        )
     pairs = zip(heads, sliding, strict=True)
     by_kind = {bool(is_sliding): int(count) for count, is_sliding in pairs}
     text |= {"num_key_value_heads": by_kind.get(True), "num_global_key_value_heads": by_kind.get(False)}
@@ -160,7 +162,7 @@ def _turned_share(file: GgufFile) -> float:
     if factors is None:
         return 0.25
     if factors.type_.name != "F32" or prod(factors.shape) != factors.shape[0] or factors.shape[0] > _MAX_FACTORS:
-        raise ModelError(f"{file.path}: {_ROPE_FACTORS} is no list of at most {_MAX_FACTORS} numbers; {AGAIN}")
+        raise ModelError(f"{file.path}: {_ROPE_FACTORS} is no list of at most {_MAX_FACTORS} numbers; {DOWNLOAD_AGAIN}")
     with open_file(factors.path) as stream:
         values = struct.unpack(f"<{factors.shape[0]}f", read_bytes(stream, factors.begin, factors.end))
     turned = [value for value in values if value < _UNTURNED]
@@ -170,11 +172,11 @@ def _turned_share(file: GgufFile) -> float:
 def hub_tensors(file: GgufFile) -> dict[str, GgufTensor]:
     """The tensors by the hub's names; an unknown one keeps its own. Raises ModelError if two have the same."""
     named: dict[str, str] = {}
-    is_diffusion = file.metadata.get(ARCHITECTURE) == _DIFFUSION
+    is_diffusion = file.metadata.get(ARCHITECTURE_KEY) == _DIFFUSION
     for name in file.tensors:
         hub_name = _diffusion_name(name) if is_diffusion else _hub_name(name)
         if (first := named.setdefault(hub_name, name)) != name:
-            raise ModelError(f"{file.path}: {first} and {name} are the same weight; {AGAIN}")
+            raise ModelError(f"{file.path}: {first} and {name} are the same weight; {DOWNLOAD_AGAIN}")
     return {hub_name: file.tensors[name] for hub_name, name in named.items()}
 
 
@@ -198,5 +200,5 @@ def _diffusion_name(name: str) -> str:
 def _number(file: GgufFile, key: str, default: float | None = None) -> float:
     value = file.metadata.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ModelError(f"{file.path}: {key} is {'missing' if value is None else 'no number'}; {AGAIN}")
+        raise ModelError(f"{file.path}: {key} is {'missing' if value is None else 'no number'}; {DOWNLOAD_AGAIN}")
     return value

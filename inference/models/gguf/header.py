@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 from inference.models import checkpoint_files
 from inference.models.family import ModelError
 
-AGAIN = "download it again"
+DOWNLOAD_AGAIN = "download it again"
 
 
 class TensorType(NamedTuple):
@@ -28,7 +28,7 @@ class TensorType(NamedTuple):
     block_bytes: int
 
 
-TYPES: Final = {
+TENSOR_TYPES: Final = {
     0: TensorType("F32", 1, 4),
     1: TensorType("F16", 1, 2),
     2: TensorType("Q4_0", 32, 18),
@@ -94,7 +94,7 @@ class GgufFile:
                 texts.append(content[offset + 8 : offset + 8 + length].decode())
                 offset += 8 + length
         except (struct.error, UnicodeDecodeError, OverflowError) as error:
-            raise ModelError(f"{self.path}: {key} cannot be read: {error}; {AGAIN}") from error
+            raise ModelError(f"{self.path}: {key} cannot be read: {error}; {DOWNLOAD_AGAIN}") from error
         return texts
 
     def numbers(self, key: str) -> tuple[float, ...]:
@@ -105,14 +105,14 @@ class GgufFile:
         array = self.arrays[key]
         values = struct.unpack(f"<{array.count}{SCALARS[array.type_]}", content)
         if not all(map(isfinite, values)):
-            raise ModelError(f"{self.path}: {key} holds NaN or infinity; {AGAIN}")
+            raise ModelError(f"{self.path}: {key} holds NaN or infinity; {DOWNLOAD_AGAIN}")
         return values
 
     def _items(self, key: str, types: Collection[int], what: str) -> bytes:
         """The items of an array of one of these types; empty if there is none. Raises ModelError."""
         array = self.arrays.get(key)
         if array and array.type_ not in types:
-            raise ModelError(f"{self.path}: {key} is no list of {what}; {AGAIN}")
+            raise ModelError(f"{self.path}: {key} is no list of {what}; {DOWNLOAD_AGAIN}")
         if not array:
             return b""
         with open_file(self.path) as stream:
@@ -139,17 +139,17 @@ def read_bytes(stream: FileIO, begin: int, end: int) -> bytes:
     return content
 
 
-SUFFIX = ".gguf"
+EXTENSION = ".gguf"
 MAGIC = b"GGUF"
 HEADER_LIMIT_BYTES = 128 << 20
 """The largest published vocabularies take some 15 MB."""
 MAX_KEYS = 4096
 MAX_TENSORS = 1 << 16
-MAX_ITEMS = 1 << 22
+MAX_ARRAY_ITEMS = 1 << 22
 MAX_NAME_BYTES = 256
 MAX_STRING_BYTES = 1 << 20
 MAX_DIMENSIONS = 4
-MAX_SIZE = 1 << 40
+MAX_ELEMENTS = 1 << 40
 _CHUNK_BYTES = 4 << 20
 _VERSIONS = (2, 3)
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
@@ -165,7 +165,7 @@ def later_parts(path: Path) -> Iterator[Path]:
     """The other files of a model, by the name of its first."""
     match = _PART.search(path.name)
     count = int(match[2]) if match else 1
-    names = (f"{_PART.sub('', path.name)}-{part:05}-of-{count:05}{SUFFIX}" for part in range(2, count + 1))
+    names = (f"{_PART.sub('', path.name)}-{part:05}-of-{count:05}{EXTENSION}" for part in range(2, count + 1))
     return map(path.with_name, names)
 
 
@@ -180,21 +180,21 @@ def read_header(path: Path) -> GgufFile:
         return first
     match = _PART.search(path.name)
     if match is None or int(match[1]) != 1 or int(match[2]) != count:
-        raise ModelError(f"{path} is one of {count} parts of a model; give the first, NAME-00001-of-{count:05}{SUFFIX}")
+        raise ModelError(f"{path} is one of {count} parts of a model; give the first, NAME-00001-of-{count:05}.gguf")
     tensors = dict(first.tensors)
     for part in map(_read_part, later_parts(path)):
         if both := tensors.keys() & part.tensors.keys():
-            raise ModelError(f"{part.path}: the tensor {min(both)} is in another part as well; {AGAIN}")
+            raise ModelError(f"{part.path}: the tensor {min(both)} is in another part as well; {DOWNLOAD_AGAIN}")
         tensors |= part.tensors
     return replace(first, tensors=tensors)
 
 
 def _read_part(path: Path) -> GgufFile:
     try:
-        with checkpoint_files.open_regular(path) as stream:
+        with checkpoint_files.open_regular_file(path) as stream:
             return _Reader(path, stream).file()
     except FileNotFoundError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}; give a downloaded {SUFFIX} file") from error
+        raise ModelError(f"{path} cannot be read: {error.strerror}; give a downloaded .gguf file") from error
 
 
 class _Reader:
@@ -225,7 +225,7 @@ class _Reader:
 
     def _counts(self) -> tuple[int, int]:
         if self._take(4) != MAGIC:
-            raise ModelError(f"{self._path} is no GGUF file; give a {SUFFIX} file or a checkpoint folder")
+            raise ModelError(f"{self._path} is no GGUF file; give a .gguf file or a checkpoint folder")
         version = self._number("I")
         if version not in _VERSIONS:
             reason = "it is for big-endian machines" if version >= 1 << 16 else f"it is of version {version}"
@@ -252,7 +252,7 @@ class _Reader:
         type_ = self._number("I")
         count = self._number("Q")
         begin = self._at
-        if count > MAX_ITEMS:
+        if count > MAX_ARRAY_ITEMS:
             raise self._wrong(f"{key} claims {count} items")
         if type_ in SCALARS:
             self._skip(count * struct.calcsize("<" + SCALARS[type_]))
@@ -270,14 +270,14 @@ class _Reader:
                 raise self._wrong(f"{name} has {dimensions} dimensions")
             sizes = struct.unpack(f"<{dimensions}Q", self._take(8 * dimensions))
             type_id, offset = self._number("I"), self._number("Q")
-            if type_id not in TYPES:
-                supported = ", ".join(kind.name for kind in TYPES.values())
+            if type_id not in TENSOR_TYPES:
+                supported = ", ".join(kind.name for kind in TENSOR_TYPES.values())
                 raise ModelError(
                     f"{self._path}: {name} is quantised in a way (type {type_id}) that this release cannot read; "
                     f"download a file of another quantisation, such as Q4_K_M (it reads {supported})"
                 )
-            type_ = TYPES[type_id]
-            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % type_.block_size:
+            type_ = TENSOR_TYPES[type_id]
+            if prod(sizes) > MAX_ELEMENTS or 0 in sizes or sizes[0] % type_.block_size:
                 raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
             yield (
                 name,
@@ -359,4 +359,4 @@ class _Reader:
             self._bytes += block
 
     def _wrong(self, what: str) -> ModelError:
-        return ModelError(f"{self._path} is damaged or no model: {what}; {AGAIN}")
+        return ModelError(f"{self._path} is damaged or no model: {what}; {DOWNLOAD_AGAIN}")

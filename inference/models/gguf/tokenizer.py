@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.models.gguf.header import AGAIN, GgufFile
+from inference.models.gguf.header import DOWNLOAD_AGAIN, GgufFile
 
 _KEY = "tokenizer.ggml"
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -52,7 +52,7 @@ def read_tokenizer(file: GgufFile) -> Tokenizer:
     types = file.numbers(f"{_KEY}.token_type")
     vocabulary = {token: id_ for id_, token in enumerate(tokens)}
     if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
-        raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
+        raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {DOWNLOAD_AGAIN}")
     family = fim_tokens.detect_fim_tokens(vocabulary)
     special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
     special |= vocabulary.keys() & (family.control_tokens if family else ())  # which some files call text
@@ -69,7 +69,7 @@ def read_tokenizer(file: GgufFile) -> Tokenizer:
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem
-        raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; {AGAIN}") from error
+        raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; {DOWNLOAD_AGAIN}") from error
     for names, is_special in ((special, True), (own, False)):
         ordered = sorted(names, key=vocabulary.__getitem__)
         added = [AddedToken(token, special=is_special, normalized=False) for token in ordered]
@@ -88,7 +88,7 @@ def byte_level_bpe(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ..
     return tokenizer
 
 
-def without_first_space(tokenizer: Tokenizer) -> Tokenizer:
+def without_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
     """SentencePiece's puts a space in front of each text and takes it out again; now text stays as it is."""
     tokenizer.normalizer = normalizers.Replace(" ", _SPACE)
     tokenizer.pre_tokenizer = None
@@ -99,7 +99,7 @@ def without_first_space(tokenizer: Tokenizer) -> Tokenizer:
 def _merges(file: GgufFile) -> list[tuple[str, ...]]:
     merges = [tuple(line.split(" ")) for line in file.strings(f"{_KEY}.merges")]
     if any(len(pair) != 2 for pair in merges):
-        raise ModelError(f"{file.path}: its merges are no pairs of tokens; {AGAIN}")
+        raise ModelError(f"{file.path}: its merges are no pairs of tokens; {DOWNLOAD_AGAIN}")
     return merges
 
 
@@ -109,7 +109,7 @@ def _sentencepiece(
     """BPE with byte fallback."""
     unknown = next((token for token, id_ in vocabulary.items() if types[id_] == _UNKNOWN), None)
     model = models.BPE(vocab=vocabulary, merges=merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
-    return without_first_space(Tokenizer(model))
+    return without_prefix_space(Tokenizer(model))
 
 
 def _merges_by_score(
@@ -118,7 +118,7 @@ def _merges_by_score(
     """Of pieces that have scores in place of merges."""
     scores = file.numbers(f"{_KEY}.scores")
     if len(scores) != len(vocabulary) or not vocabulary.keys() >= {*_BYTES}:
-        raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {AGAIN}")
+        raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {DOWNLOAD_AGAIN}")
     pieces = [token for token, id_ in vocabulary.items() if types[id_] == _NORMAL and token not in special]
     text = {token: scores[vocabulary[token]] for token in pieces}
     return sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))

@@ -29,7 +29,7 @@ class KvCache(ABC):
         self.kept_from: int | None = None
         self.drift_lines = 0
 
-    def append_kept(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
+    def append_moved_rows(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
         """Appends tokens with their rows, which `CausalNetwork.moved_rows` moved here."""
         self.reserve(len(self.ids) + len(ids))
         self.write(len(self.ids), rows)

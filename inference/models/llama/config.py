@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
+from inference.models.checkpoint_files import NumHeads, NumLayers, VocabularySize, require
 from inference.models.family import ModelError
 from inference.models.infill_config import NotNegative
 
@@ -21,7 +21,7 @@ Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
 """Several times any published model's."""
 _Factor = Annotated[float, Meta(gt=0, le=1e6)]
 
-ROPE_FACTORS = "rope_freqs.weight"
+ROPE_FACTORS_TENSOR = "rope_freqs.weight"
 """What a GGUF file divides the frequencies by: Llama 3's scaling, computed when the file was made."""
 _UNBIASED = ("llama", "qwen3", "granite")
 _NORMED = ("qwen3",)
@@ -62,12 +62,12 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     size.
     """
 
-    vocab_size: Vocabulary
+    vocab_size: VocabularySize
     hidden_size: Size
     intermediate_size: Size
-    num_hidden_layers: Layers
-    num_attention_heads: Heads
-    num_key_value_heads: Heads | None = None
+    num_hidden_layers: NumLayers
+    num_attention_heads: NumHeads
+    num_key_value_heads: NumHeads | None = None
     model_type: str = "qwen2"
     rms_norm_eps: NotNegative = 1e-6
     tie_word_embeddings: bool = False
@@ -75,7 +75,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     use_sliding_window: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
-    head_dim: Heads | None = None
+    head_dim: NumHeads | None = None
     rotary_size: int | None = None
     rope_theta: Theta | None = None
     partial_rotary_factor: float = 1.0
@@ -147,13 +147,13 @@ def _stretched(frequency: float, rope: _Rope) -> float:
 
 def llama_config(checkpoint: Checkpoint) -> LlamaConfig:
     """The network that a checkpoint describes. Raises ModelError if it makes no sense or is of another shape."""
-    return checkpoint_files.parse_struct(checkpoint.source, checkpoint.config, LlamaConfig)
+    return checkpoint_files.parse_struct(checkpoint.config_file, checkpoint.config, LlamaConfig)
 
 
 def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     """The shape of each weight by its name in the files.
 
-    `lm_head.weight` may be missing if it is tied, and `ROPE_FACTORS` always.
+    `lm_head.weight` may be missing if it is tied, and `ROPE_FACTORS_TENSOR` always.
     """
     wide = config.hidden_size
     inner = config.intermediate_size
@@ -177,7 +177,7 @@ def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     for layer_index in range(config.num_hidden_layers):
         shapes |= {f"model.layers.{layer_index}.{name}": shape for name, shape in layer.items()}
     shapes |= {"model.norm.weight": (wide,), "lm_head.weight": (config.vocab_size, wide)}
-    return shapes | {ROPE_FACTORS: (config.head_size // 2,)}
+    return shapes | {ROPE_FACTORS_TENSOR: (config.head_size // 2,)}
 
 
 def checked_config(checkpoint: Checkpoint) -> LlamaConfig:
@@ -187,17 +187,17 @@ def checked_config(checkpoint: Checkpoint) -> LlamaConfig:
     stored = checkpoint.shapes()
     for name, shape in expected.items():
         if name not in stored:
-            if (config.tie_word_embeddings and name == "lm_head.weight") or name == ROPE_FACTORS:
+            if (config.tie_word_embeddings and name == "lm_head.weight") or name == ROPE_FACTORS_TENSOR:
                 continue
             raise ModelError(f"{checkpoint.name}: the weight {name} is missing; download the checkpoint again")
         if stored[name] != shape:
             raise ModelError(
-                f"{checkpoint.source} describes {name} as {list(shape)}, but it is {list(stored[name])}; "
+                f"{checkpoint.config_file} describes {name} as {list(shape)}, but it is {list(stored[name])}; "
                 "download the checkpoint again"
             )
     if unknown := [name for name in stored if name not in expected and not name.endswith("rotary_emb.inv_freq")]:
         raise ModelError(
             f"{checkpoint.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a "
-            f"'{checkpoint.model_type}' model of this shape; {checkpoint.source.name} does not describe it"
+            f"'{checkpoint.model_type}' model of this shape; {checkpoint.config_file.name} does not describe it"
         )
     return config

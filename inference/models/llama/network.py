@@ -115,19 +115,21 @@ class LlamaNetwork(CausalNetwork):
         start = len(cache.ids)
         end = start + len(new_ids)
         positions = torch.arange(start, end, device=self.device)
-        hidden = self.hidden(ids, positions, cache.append, self._mask(start, end), num_last)
+        hidden = self.hidden_states(ids, positions, cache.append, self._mask(start, end), num_last)
         cache.ids += new_ids
         return hidden
 
     @torch.inference_mode()
-    def hidden(self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, num_last: int) -> Tensor:
+    def hidden_states(
+        self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, num_last: int
+    ) -> Tensor:
         """The hidden states (B, wanted, d), float32, of the last of the tokens (B, n) at positions (B, n) or (n,).
 
         They attend to what `append` returns. `mask` (n * H / G, T) is added to that attention, each row of it H / G
         times; or (B, 1, 1, T) is False at what no row sees.
         """
         batch, width = ids.shape
-        rotary = self.rotary(positions)
+        rotary = self.rotary_factors(positions)
         hidden = self.embedding.rows(ids.flatten()) * self.config.embedding_multiplier  # (B * n, d)
         for layer_index, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
@@ -187,7 +189,7 @@ class LlamaNetwork(CausalNetwork):
         kv_group_size = self.config.num_attention_heads // self.config.num_kv_heads
         return torch.cat([masked.new_zeros(width, start), masked], 1).repeat_interleave(kv_group_size, 0)
 
-    def rotary(self, positions: Tensor) -> Tensor:
+    def rotary_factors(self, positions: Tensor) -> Tensor:
         """Rotary factors e^(i · position · frequency) for positions (..., n): complex (..., n, 1, D / 2)."""
         angles = positions[..., None, None] * self._inv_freq
         return torch.polar(torch.ones_like(angles), angles)
@@ -196,7 +198,7 @@ class LlamaNetwork(CausalNetwork):
     def moved_rows(self, cache: TensorKvCache, begin: int, count: int, by: int) -> Tensor:
         """See `CausalNetwork`. (L, 2, 1, G, count, D)."""
         rows = cache.keys_values[..., begin : begin + count, :].clone()
-        rows[:, 0] = apply_rotary(rows[:, 0].float(), self.rotary(torch.tensor([by], device=self.device))[0])
+        rows[:, 0] = apply_rotary(rows[:, 0].float(), self.rotary_factors(torch.tensor([by], device=self.device))[0])
         return rows
 
     @torch.inference_mode()

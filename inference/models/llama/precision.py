@@ -94,22 +94,22 @@ class SuggestionTimes:
         place_s, line_s, key_s = (
             (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
         )
-        return cls(place_s, line_s, key_s, edit_prompts.usual_rewrite_s(times.pass_ms, times.prompt_token_ms))
+        return cls(place_s, line_s, key_s, edit_prompts.estimate_rewrite_s(times.pass_ms, times.prompt_token_ms))
 
 
-def times_key(model: str, gpu: str = "") -> str:
+def pass_times_key(model: str, gpu: str = "") -> str:
     """What the times of a model are saved by: they hold for these threads, or for that GPU."""
     return f"{model}, {gpu or f'{torch.get_num_threads()} threads'}"
 
 
-def measured_passes(name: str) -> PassTimes | None:
-    """The least that a model's passes took on this machine, by its `times_key`; None if it has not run."""
+def best_pass_times(name: str) -> PassTimes | None:
+    """The least that a model's passes took on this machine, by its `pass_times_key`; None if it has not run."""
     return machine_cache.read("passes", PassTimes).get(name)
 
 
-def save_passes(name: str, times: PassTimes) -> None:
+def save_pass_times(name: str, times: PassTimes) -> None:
     """Saves the times where they are less than before, since other programs may run now; nothing without both."""
-    before = measured_passes(name) or times
+    before = best_pass_times(name) or times
     least = PassTimes(min(before.pass_ms, times.pass_ms), min(before.prompt_token_ms, times.prompt_token_ms))
     if least.pass_ms and least.prompt_token_ms:
         machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: least})

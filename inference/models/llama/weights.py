@@ -16,7 +16,7 @@ from inference.models.checkpoint_files import first_error_line
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.llama import linear
-from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS, llama_config, weight_shapes
+from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS_TENSOR, llama_config, weight_shapes
 from inference.models.llama.linear import (
     DenseLinear,
     Int8DynamicLinear,
@@ -32,8 +32,8 @@ from inference.models.tensor_readers import GgufReader, TensorReader, open_tenso
 
 log = logging.getLogger(__name__)
 
-EMBEDDING = "model.embed_tokens.weight"
-HEAD = "lm_head.weight"
+EMBEDDING_KEY = "model.embed_tokens.weight"
+HEAD_KEY = "lm_head.weight"
 _LOADED_AT = 0.1
 _LAYERS_DONE_AT = 0.7
 _SAME = 0.1
@@ -69,12 +69,12 @@ def load_network(
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
     network = NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda).network(progress)
     if on_cuda:
-        use_kernels(network)
+        use_triton_kernels(network)
     return network, dtype
 
 
 @torch.inference_mode()
-def use_kernels(network: LlamaNetwork) -> None:
+def use_triton_kernels(network: LlamaNetwork) -> None:
     """Lets kernels in Triton multiply packed weights if they can be built and agree. Otherwise the log says why not."""
     names = ("queries_keys_values", "out", "gate_up", "down")
     linears = [getattr(layer, name) for layer in network.layers for name in names]
@@ -111,7 +111,7 @@ def packed_bytes(tensors: TensorReader, dtype: str) -> float:
 
 def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
     """See `TensorReader.code_bits`."""
-    return tensors.code_bits(name, dtype, _VOCABULARY_BITS if name in (EMBEDDING, HEAD) else 0)
+    return tensors.code_bits(name, dtype, _VOCABULARY_BITS if name in (EMBEDDING_KEY, HEAD_KEY) else 0)
 
 
 class NetworkBuilder:
@@ -140,13 +140,13 @@ class NetworkBuilder:
             progress(share, f"layer {layer_index + 1} of {count}")
             layers.append(self._layer(f"model.layers.{layer_index}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
-        head = self._table(HEAD if HEAD in self._weights.shapes else EMBEDDING)
+        head = self._table(HEAD_KEY if HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
         inv_freq = torch.tensor(self._config.inv_freq, device=self._device)
-        if ROPE_FACTORS in self._weights.shapes:
-            inv_freq /= self._tensor(ROPE_FACTORS)
-        self._require_finite(ROPE_FACTORS, inv_freq)
+        if ROPE_FACTORS_TENSOR in self._weights.shapes:
+            inv_freq /= self._tensor(ROPE_FACTORS_TENSOR)
+        self._require_finite(ROPE_FACTORS_TENSOR, inv_freq)
         multiplied = self._multiplied(head, fine=True, keep=embedding is head)
         return LlamaNetwork(self._config, layers, embedding, norm, multiplied, inv_freq)
 
@@ -154,8 +154,8 @@ class NetworkBuilder:
         """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
         is_tied = has_tied_embeddings(self._weights, self._shapes)
         if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
-            return self._weights.in_file(HEAD if is_tied and HEAD in self._weights.shapes else EMBEDDING)
-        return head if is_tied else self._table(EMBEDDING)
+            return self._weights.in_file(HEAD_KEY if is_tied and HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
+        return head if is_tied else self._table(EMBEDDING_KEY)
 
     def _layer(self, prefix: str) -> LayerWeights:
         def read(name: str) -> Tensor:
@@ -206,7 +206,7 @@ class NetworkBuilder:
             assert isinstance(plain, DenseLinear)
             return plain
         stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
-        matrix = packed.stacked([each.with_rows(partial(self._ordered, name)) for name, each in stored])
+        matrix = packed.stack_rows([each.with_rows(partial(self._ordered, name)) for name, each in stored])
         return PackedLinear(matrix, self._dtype)
 
     def _rows(self, names: Sequence[str]) -> _Rows:
@@ -255,8 +255,8 @@ class NetworkBuilder:
 
 def has_tied_embeddings(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
-    if HEAD not in weights.shapes:
+    if HEAD_KEY not in weights.shapes:
         return True
-    (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING, HEAD))
+    (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING_KEY, HEAD_KEY))
     embedding, head = embedding[:256].float(), head[:256].float()
     return bool((embedding - head).norm() < _SAME * head.norm())

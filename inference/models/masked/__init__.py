@@ -12,7 +12,7 @@ from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 from inference.models.llama.config import checked_config
 
-IN_PLACE = ("A2DQwen2LMHeadModel",)
+UNSHIFTED_ARCHITECTURES = ("A2DQwen2LMHeadModel",)
 """Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
@@ -21,14 +21,14 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 
 def default_infill_config(folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
-    tokens = tokenizer_files.named_tokens(folder, config)
+    tokens = tokenizer_files.read_special_token_ids(folder, config)
     if tokens.mask is None:
         raise ModelError(
             f"{folder / 'config.json'}: a '{config.get('model_type')}' model without a mask token writes from left to "
             "right alone and cannot fill holes; give a masked-diffusion checkpoint, or name its mask_token_id there"
         )
     architectures = config.get("architectures")
-    in_place = isinstance(architectures, list) and any(name in IN_PLACE for name in architectures)
+    in_place = isinstance(architectures, list) and any(name in UNSHIFTED_ARCHITECTURES for name in architectures)
     if in_place:  # MDLM's own settings, then DreamOn's, otherwise those that Dream and Open-dCoder generate with
         sampler = SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
     elif tokens.expand is not None:

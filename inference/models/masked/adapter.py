@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from inference.models.family import ModelAdapter, ModelTraits, PrefixHandle, common_end_lengths
+from inference.models.family import ModelAdapter, ModelTraits, PrefixHandle, common_prefix_and_suffix_lengths
 from inference.models.infill_config import ENTROPY_BOUND, HoleNoise, InfillConfig
 from inference.models.llama.network import LlamaNetwork, apply_rotary
 
@@ -59,7 +59,7 @@ class CanvasKvCache:
     def gather(self, network: LlamaNetwork, rows: Tensor, moved: Tensor) -> "CanvasKvCache":
         """Gathers `rows` (B, T') of one cached sequence for B sequences, with their keys shifted by `moved` (B, T')."""
         gathered = self.keys_values[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
-        rotary = network.rotary(moved).transpose(1, 2)  # (B, 1, T', D / 2)
+        rotary = network.rotary_factors(moved).transpose(1, 2)  # (B, 1, T', D / 2)
         for layer in gathered:
             layer[0] = apply_rotary(layer[0].float(), rotary)
         return CanvasKvCache(gathered)
@@ -79,13 +79,13 @@ class CachedSequence:
         return sum(row >= 0 for row in map_to_cached_rows(self.ids[: len(prefix_ids)], prefix_ids))
 
     @property
-    def count_bytes(self) -> int:
+    def size_bytes(self) -> int:
         return self.rows.keys_values.nbytes
 
 
 def map_to_cached_rows(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
     """For each token of `ids`, the row of `cached_ids` whose keys and values can be reused, or -1."""
-    prefix_rows, suffix_rows = common_end_lengths(cached_ids, ids)
+    prefix_rows, suffix_rows = common_prefix_and_suffix_lengths(cached_ids, ids)
     if prefix_rows == len(ids) == len(cached_ids):
         return list(range(prefix_rows))
     first = max(0, prefix_rows - neighbours)
@@ -103,7 +103,7 @@ class SequenceCache:
         self.row_s = math.inf
         """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
-    def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
+    def find_best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
         recent = [sequence for sequence in self._sequences if sequence.uses < _MAX_USES]
         best = max(recent, key=lambda sequence: sequence.num_shared_rows(prefix_ids), default=None)
@@ -113,7 +113,7 @@ class SequenceCache:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
         remaining = [cached for cached in self._sequences if cached is not replaced][-(_MAX_CACHED - 1) :]
         self._sequences = [*remaining, sequence]
-        while len(self._sequences) > 1 and sum(cached.count_bytes for cached in self._sequences) > _MAX_CACHED_BYTES:
+        while len(self._sequences) > 1 and sum(cached.size_bytes for cached in self._sequences) > _MAX_CACHED_BYTES:
             del self._sequences[0]
 
 
@@ -140,7 +140,7 @@ class MaskedPrefixHandle(PrefixHandle):
         self._shifted = infill_config.shifted_logits
         self._prefix_ids = list(prefix_ids)
         self._memory = memory
-        self._cached = memory.best(self._prefix_ids)
+        self._cached = memory.find_best(self._prefix_ids)
         self.reused_tokens = self._cached.num_shared_rows(self._prefix_ids) if self._cached else 0
         self._own: CachedSequence | None = None
         self._canvases: _Canvases | None = None
@@ -239,7 +239,7 @@ class MaskedPrefixHandle(PrefixHandle):
             visible = torch.cat([prefix_mask, canvases.valid], 1)[:, None, None]
         ids = canvases.ids.gather(1, computed)
         began = time.perf_counter()
-        hidden = self._network.hidden(ids, first + computed, rows.append, visible, ids.shape[1])
+        hidden = self._network.hidden_states(ids, first + computed, rows.append, visible, ids.shape[1])
         if ids.numel() >= _MANY_ROWS:
             self._memory.row_s = (time.perf_counter() - began) / ids.numel()
         places = torch.arange(order.shape[1], device=order.device).expand_as(computed)

@@ -6,7 +6,7 @@ Holds what registry.py needs; MLX is imported when a model is loaded.
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelAdapter, OnProgress
-from inference.models.mlx.machine import is_default, require_mlx_device, unusable
+from inference.models.mlx.machine import is_default, require_mlx_device, unusable_error
 
 
 def _needs_vlm(checkpoint: Checkpoint) -> bool:
@@ -30,5 +30,5 @@ def load(checkpoint: Checkpoint, dtype: str | None, progress: OnProgress) -> Mod
         else:
             from inference.models.mlx import llama_weights as reader  # type: ignore[no-redef]
     except ImportError as error:
-        raise unusable(error, with_vlm=with_vlm) from error
+        raise unusable_error(error, with_vlm=with_vlm) from error
     return reader.load_adapter(checkpoint, target, dtype, progress)

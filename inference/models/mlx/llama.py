@@ -17,7 +17,7 @@ import mlx.core as mx
 import torch
 from torch import Tensor
 
-from inference.models.gguf.affine import GROUP
+from inference.models.gguf.affine import GROUP_SIZE
 from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.llama.config import LlamaConfig
 from inference.models.mlx.network import tensor_of
@@ -50,12 +50,12 @@ class PackedMatrix:
     bits: int
 
     def __call__(self, rows: mx.array) -> mx.array:
-        return mx.quantized_matmul(rows, self.words, self.scales, self.biases, group_size=GROUP, bits=self.bits)
+        return mx.quantized_matmul(rows, self.words, self.scales, self.biases, group_size=GROUP_SIZE, bits=self.bits)
 
     def rows(self, numbers: mx.array) -> mx.array:
         """(n,) -> these rows of the matrix, float32 (n, I)."""
         scales, biases = (each[numbers].astype(mx.float32) for each in (self.scales, self.biases))
-        return mx.dequantize(self.words[numbers], scales, biases, group_size=GROUP, bits=self.bits)
+        return mx.dequantize(self.words[numbers], scales, biases, group_size=GROUP_SIZE, bits=self.bits)
 
 
 Matrix = DenseMatrix | PackedMatrix

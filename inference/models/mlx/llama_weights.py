@@ -11,8 +11,8 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS, llama_config, weight_shapes
-from inference.models.llama.weights import EMBEDDING, HEAD, has_tied_embeddings
+from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS_TENSOR, llama_config, weight_shapes
+from inference.models.llama.weights import EMBEDDING_KEY, HEAD_KEY, has_tied_embeddings
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
 from inference.models.mlx.machine import MlxDeviceInfo
@@ -58,16 +58,16 @@ class MlxNetworkBuilder:
             progress(share, f"layer {number + 1} of {count}")
             layers.append(self._layer(f"model.layers.{number}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
-        head = self._matrix(HEAD if HEAD in self._weights.shapes else EMBEDDING)
+        head = self._matrix(HEAD_KEY if HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         inv_freq = mx.array(self._config.inv_freq)
-        if ROPE_FACTORS in self._weights.shapes:
-            inv_freq = inv_freq / self._tensor(ROPE_FACTORS)
+        if ROPE_FACTORS_TENSOR in self._weights.shapes:
+            inv_freq = inv_freq / self._tensor(ROPE_FACTORS_TENSOR)
         if not bool(mx.isfinite(inv_freq).all()):
-            raise self._weights.not_finite_error(ROPE_FACTORS)
+            raise self._weights.not_finite_error(ROPE_FACTORS_TENSOR)
         return MlxLlamaNetwork(
             self._config,
             layers,
-            head if self._is_tied else self._matrix(EMBEDDING),
+            head if self._is_tied else self._matrix(EMBEDDING_KEY),
             self._tensor("model.norm.weight"),
             head,
             1 / inv_freq,
@@ -87,7 +87,7 @@ class MlxNetworkBuilder:
         return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)
 
     def _weight_bytes(self, dtype: str) -> float:
-        unused = {EMBEDDING} if self._is_tied and HEAD in self._weights.shapes else set()
+        unused = {EMBEDDING_KEY} if self._is_tied and HEAD_KEY in self._weights.shapes else set()
         names = self._weights.shapes.keys() & self._shapes.keys() - unused
         plain = 32 if dtype == "float32" else 16
         sizes = {name: self._weights.code_bits(name, dtype) for name in names}

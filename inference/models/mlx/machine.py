@@ -61,7 +61,7 @@ def is_default(*, with_vlm: bool) -> bool:
     return True
 
 
-def unusable(why: object, *, with_vlm: bool) -> ModelError:
+def unusable_error(why: object, *, with_vlm: bool) -> ModelError:
     """The error that also says how to install what `is_installed` looks for, or what to do if that is broken."""
     command = install_hints.format_command(install_hints.install_command("mlx-vlm" if with_vlm else "mlx"))
     advice = "update the system or install mlx afresh" if is_installed(with_vlm=with_vlm) else f"run: {command}"
@@ -72,11 +72,11 @@ def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
     """MLX's device here. Raises ModelError if it is unusable; `with_vlm`: see `is_installed`."""
     if not is_installed(with_vlm=with_vlm):
         needs = "packages mlx and mlx-vlm, and not both are here" if with_vlm else "package mlx, which is missing"
-        raise unusable(f"it needs the {needs}", with_vlm=with_vlm)
+        raise unusable_error(f"it needs the {needs}", with_vlm=with_vlm)
     try:
         import mlx.core as mx
     except (ImportError, OSError) as error:  # built for another machine, or for a newer system
-        raise unusable(error, with_vlm=with_vlm) from error
+        raise unusable_error(error, with_vlm=with_vlm) from error
     memory = psutil.virtual_memory()
     if not mx.is_available(mx.gpu):
         return MlxDeviceInfo(False, memory.total, memory.available)

@@ -112,7 +112,7 @@ class _DecodedLayer:
     def __init__(self, prefix: PrefixView, layer: LayerKeysValues, batch: int) -> None:
         self.offset = prefix.length
         self.keys = layer.keys
-        self.decoder_state = prefix.rows.repeated(layer.keys, batch), prefix.rows.repeated(layer.values, batch)
+        self.decoder_state = prefix.rows.repeat(layer.keys, batch), prefix.rows.repeat(layer.values, batch)
 
 
 def tensor_of(array: mx.array) -> Tensor:
@@ -131,11 +131,11 @@ def array_of(tensor: Tensor) -> mx.array:
 class MlxArrayOps(ArrayOps):
     """For MLX arrays. An array that shares its buffer with another is copied on writing."""
 
-    def empty(self, like: mx.array, count: int) -> mx.array:
+    def empty_like(self, like: mx.array, count: int) -> mx.array:
         return mx.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)
 
-    def repeated(self, rows: mx.array, batch: int) -> mx.array:
+    def repeat(self, rows: mx.array, batch: int) -> mx.array:
         return mx.broadcast_to(rows, (batch, *rows.shape[1:]))
 
-    def joined(self, first: mx.array, second: mx.array) -> mx.array:
+    def concatenate(self, first: mx.array, second: mx.array) -> mx.array:
         return mx.concatenate([first, second], axis=2)

@@ -21,9 +21,9 @@ from inference.models import checkpoint_files, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
+from inference.models.diffusion_gemma.weights import UNUSED_WEIGHTS, weight_bytes
 from inference.models.family import ModelError, OnProgress
-from inference.models.gguf.affine import GROUP
+from inference.models.gguf.affine import GROUP_SIZE
 from inference.models.mlx import machine
 from inference.models.mlx.network import MlxDiffusionNetwork, array_of
 from inference.models.tensor_readers import TensorReader, open_tensors
@@ -74,7 +74,7 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
     on a GPU they round to eight bits.
     """
     stored: dict[str, mx.array] = {}
-    used = [name for name in tensors.shapes if not any(part in name for part in UNUSED)]
+    used = [name for name in tensors.shapes if not any(part in name for part in UNUSED_WEIGHTS)]
     for number, name in enumerate(used):
         progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * number / len(used), f"weights {number} of {len(used)}")
         is_shared = name.startswith(_ENCODER) and not name.endswith("layer_scalar")
@@ -104,7 +104,7 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any) -> dict[s
     if f"{path}.scales" not in stored or not hasattr(module, "to_quantized"):
         return False
     words, columns = stored[f"{path}.weight"].shape[-1], module.weight.shape[-1]
-    return {"group_size": GROUP, "bits": words * _WORD_BITS // columns}
+    return {"group_size": GROUP_SIZE, "bits": words * _WORD_BITS // columns}
 
 
 def _wanted(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:

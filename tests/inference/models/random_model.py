@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
-from inference.models.diffusion_gemma.config import NO_VISION
+from inference.models.diffusion_gemma.config import TINY_VISION
 from inference.models.diffusion_gemma.cuda_graphs import Pass
 
 VOCABULARY_SIZE = 320
@@ -47,7 +47,7 @@ def random_model(
         max_position_embeddings=1024,
         layer_types=["sliding_attention", "full_attention"] * (layers // 2),
     )
-    config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION, canvas_length=canvas_tokens)
+    config = DiffusionGemmaConfig(text_config=text, vision_config=TINY_VISION, canvas_length=canvas_tokens)
     config._attn_implementation = "sdpa"
     model = DiffusionGemmaForBlockDiffusion(config).eval()
     with torch.no_grad():

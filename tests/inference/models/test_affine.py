@@ -10,7 +10,7 @@ import torch
 
 from inference.models.family import ModelError
 from inference.models.gguf import affine, header
-from inference.models.packed import PackedWeight, quantised
+from inference.models.packed import PackedWeight, quantise
 from inference.models.tensor_readers import GgufReader
 
 TYPES = gguf.GGMLQuantizationType
@@ -40,7 +40,7 @@ def read(raw: np.ndarray, kind: str) -> PackedWeight:
     """The rows as a file holds them, as they are packed here."""
     with TemporaryDirectory() as folder:
         file, shape = Path(folder) / "one.gguf", tuple(gguf.quant_shape_from_byte_shape(raw.shape, TYPES[kind]))
-        return reader(file, raw, kind).packed("rows", shape, affine.bits_of(kind))
+        return reader(file, raw, kind).packed("rows", shape, affine.code_bits(kind))
 
 
 def reader(file: Path, raw: np.ndarray, kind: str) -> GgufReader:
@@ -59,8 +59,8 @@ def test_codes_are_those_of_the_file(kind: str, scales: np.ndarray) -> None:
     """Scales and biases have 16 bits, to which those of the K types are rounded."""
     raw = blocks(kind, scales)
     (codes, factors, biases), plain = affine.affine_rows(raw, kind), gguf.dequantize(raw, TYPES[kind])
-    assert affine.bits_of(kind) == int(kind[1])
-    spread = factors[..., None] * codes.reshape(*factors.shape, affine.GROUP)
+    assert affine.code_bits(kind) == int(kind[1])
+    spread = factors[..., None] * codes.reshape(*factors.shape, affine.GROUP_SIZE)
     assert np.array_equal((spread + biases[..., None]).reshape(plain.shape), plain)
     found = read(raw, kind)
     assert np.array_equal(found.codes().numpy(), codes)
@@ -83,7 +83,7 @@ def test_rounded_weights_are_within_half_a_step(bits: int) -> None:
     torch.manual_seed(5)
     rows = torch.randn(20, 96) + 0.1
     rows[0], rows[1, :32], rows[2, 5] = 0, 0.25, 1000
-    groups = quantised(rows, bits)
+    groups = quantise(rows, bits)
     weights = groups.weights(torch.float32)
     steps = groups.scales.float().repeat_interleave(32, 1)
     assert ((weights - rows).abs() <= 0.51 * steps + 2**-9 * rows.abs()).all()

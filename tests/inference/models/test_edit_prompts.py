@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench.scenarios import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
-from inference.models.edit_prompts import MIN_CONFIDENCE, EditPrompt, edit_prompt_for, guess_kind, read_edit_prompt
+from inference.models.edit_prompts import MIN_CONFIDENCE, EditPrompt, edit_prompt_for, guess_kind, parse_edit_prompt
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -38,7 +38,7 @@ def test_prompts_are_those_recorded(model: str) -> None:
         assert any(
             prompt and (prompt.text, list(prompt.stop_strings)) == (one["prompt"], one["stop"]) for prompt in asked
         )
-        _, shown = read_edit_prompt(one["prompt"]) or pytest.fail(one["prompt"])
+        _, shown = parse_edit_prompt(one["prompt"]) or pytest.fail(one["prompt"])
         assert [(hunk.old, hunk.new, hunk.path) for hunk in shown.hunks] == [(each.old, each.new, "") for each in hunks]
         assert (shown.path, shown.text.rstrip("\n")) == (scenario.path, scenario.text.rstrip("\n"))
         assert {shown.cursor, shown.cursor - 1} & {*scenario.cursors}
@@ -56,11 +56,11 @@ def test_an_answer_changes_the_lines_around_the_cursor(model: str) -> None:
         assert prompt is not None and text[prompt.start :].startswith(prompt.current)
         assert "line30" in prompt.current and prompt.current.count("\n") in (31, 41)
         plain = prompt.current.replace("\r\n", "\n").removeprefix(prompt.forced)
-        assert prompt.rewritten(plain) == prompt.current
-        assert prompt.rewritten(plain.replace("line31 = 31", "line31 = 0") + prompt.stop_strings[0] + "more") == (
-            prompt.current.replace("line31 = 31", "line31 = 0")
-        )
-        assert prompt.rewritten(" \n") == prompt.current
+        assert prompt.rewritten_region(plain) == prompt.current
+        assert prompt.rewritten_region(
+            plain.replace("line31 = 31", "line31 = 0") + prompt.stop_strings[0] + "more"
+        ) == (prompt.current.replace("line31 = 31", "line31 = 0"))
+        assert prompt.rewritten_region(" \n") == prompt.current
 
 
 def numbered(text: str, cursor: int, *hunks: Hunk) -> EditPrompt:
@@ -76,11 +76,11 @@ def test_zeta_2_1_numbers_blocks_as_its_makers_do() -> None:
         "\n<filename>test.rs\n<|marker_1|>edi<|user_cursor|>table<|marker_2|>\n<[fim-middle]>"
     )
     old = "line1\nline2\nline3\n\nline5\nline6\nline7\nline8\nline9\nline10\n"
-    assert numbered(old, 0).rewritten("<|marker_1|>" + old.replace("line6", "LINE6") + "<|marker_2|>") == (
+    assert numbered(old, 0).rewritten_region("<|marker_1|>" + old.replace("line6", "LINE6") + "<|marker_2|>") == (
         old.replace("line6", "LINE6")
     )
     for answer in ("<|marker_2|>ignored content<|marker_2|>", "<|marker_1|>cut", "<|marker_2|>a<|marker_1|>", "a"):
-        assert numbered(old, 0).rewritten(answer) == old
+        assert numbered(old, 0).rewritten_region(answer) == old
 
 
 def test_zeta_2_1_rewrites_some_blocks_and_is_judged_by_those() -> None:

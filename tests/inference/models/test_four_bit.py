@@ -109,10 +109,10 @@ def test_it_writes_what_its_unpacked_weights_write(kind: str, dtype: str, tmp_pa
 def test_a_layer_unpacked_at_once_gives_the_same() -> None:
     """As on CUDA. Some experts have no rows, or one has all."""
     torch.manual_seed(0)
-    matrices = packed.quantised(torch.randn(4 * 24, 64), 5).with_rows(lambda part: part.view(4, 24, -1))
+    matrices = packed.quantise(torch.randn(4 * 24, 64), 5).with_rows(lambda part: part.view(4, 24, -1))
     for ends in ([0, 3, 3, 10], [0, 0, 10, 10]):
         rows = torch.randn(10, 64, dtype=torch.bfloat16), matrices, torch.tensor(ends)
-        assert torch.equal(packed.product_at_once(*rows), packed.product_by_expert(*rows))
+        assert torch.equal(packed.product_of_all_experts(*rows), packed.product_by_expert(*rows))
 
 
 def test_unpacked_it_reads_as_in_transformers(random_folder: Path) -> None:
@@ -180,7 +180,7 @@ load(sys.argv[1])  # what torch and the libraries take is there now
 Path("/proc/self/clear_refs").write_text("5")
 before = memory_bytes("VmRSS")
 model = load(sys.argv[2])
-result = sum(packed.weight_sizes(model.model.decoder).values())
+result = sum(packed.weight_bytes_by_name(model.model.decoder).values())
 print(json.dumps({"result": result, "peak": memory_bytes("VmHWM") - before}))
 """
 
@@ -217,7 +217,7 @@ def test_experts_of_an_odd_size_are_refused_in_4_bits(tmp_path: Path) -> None:
 
 
 def test_the_weights_take_what_was_reckoned(four_bit_engine: Engine, random_folder: Path) -> None:
-    taken = sum(packed.weight_sizes(gemma(four_bit_engine).network.model.model.decoder).values())
+    taken = sum(packed.weight_bytes_by_name(gemma(four_bit_engine).network.model.model.decoder).values())
     assert weights.weight_bytes(registry.open_checkpoint(str(random_folder)), "4bit") == pytest.approx(taken, rel=1e-3)
 
 

@@ -23,7 +23,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_tensors
-from inference.models.gguf.header import TYPES
+from inference.models.gguf.header import TENSOR_TYPES
 from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
 from tests.served.to_gguf import main as write_gguf
@@ -97,7 +97,7 @@ def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Pa
 
 
 def test_sizes_of_types_are_those_of_ggml() -> None:
-    for number, type_ in TYPES.items():
+    for number, type_ in TENSOR_TYPES.items():
         known = gguf.GGMLQuantizationType(number)
         assert (known.name, gguf.GGML_QUANT_SIZES[known]) == (type_.name, (type_.block_size, type_.block_bytes))
 
@@ -260,7 +260,7 @@ def test_torch_is_not_imported_to_read_a_header(file: Path) -> None:
 
 def test_a_folder_with_one_file_of_it_is_that_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(file.read_bytes())
-    assert opened(tmp_path).source == tmp_path / "a.gguf"
+    assert opened(tmp_path).config_file == tmp_path / "a.gguf"
     (tmp_path / "b.gguf").write_bytes(file.read_bytes())
     with pytest.raises(ModelError, match="2 \\*.gguf files"):
         opened(tmp_path)

@@ -48,7 +48,7 @@ def mac(gigabytes: float, reads: float) -> Machine:
     """Apple silicon with MLX, which may use so many GB and reads so many a second."""
 
     def predict(entry: CatalogueEntry) -> SuggestionTimes:
-        share = entry.read_weights / entry.parameters
+        share = entry.weights_per_pass / entry.parameters
         return predict_times_on_gpu(share * entry.weight_bytes(catalogue.OWN_BITS), reads * GB)
 
     dtypes = {"diffusion_gemma": ("bfloat16",), "fim": ("bfloat16", "8bit")}
@@ -60,7 +60,7 @@ def at(ns: float) -> Callable[[CatalogueEntry], SuggestionTimes]:
     """A processor that takes so long for a weight in each pass, and an eighth of it for a prompt's token."""
 
     def predict(entry: CatalogueEntry) -> SuggestionTimes:
-        pass_ms = entry.read_weights * ns / 1e6
+        pass_ms = entry.weights_per_pass * ns / 1e6
         return SuggestionTimes.from_passes(PassTimes(pass_ms, pass_ms / 8))
 
     return predict

@@ -21,7 +21,7 @@ from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import packed, registry
 from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.llama.weights import use_kernels
+from inference.models.llama.weights import use_triton_kernels
 from inference.models.packed import PackedLinear, PackedWeight
 from tests.inference.models.fim.checkpoints import greedy, write_quantised
 from tests.inference.models.fim.test_family import built
@@ -38,7 +38,7 @@ ROWS = [1, 15, 16, 17, 256, 300]
 
 
 def packed_randomly(shape: tuple[int, ...], bits: int) -> PackedWeight:
-    flat = packed.quantised(torch.randn(prod(shape[:-1]), shape[-1], device=DEVICE), bits)
+    flat = packed.quantise(torch.randn(prod(shape[:-1]), shape[-1], device=DEVICE), bits)
     return flat.with_rows(lambda part: part.view(*shape[:-1], -1))
 
 
@@ -152,7 +152,7 @@ def test_a_model_that_fills_the_middle_writes_the_same(tmp_path: Path) -> None:
     network.layers = network.layers[:1]  # the interpreter is slow
     ids = family.fim_prompt("x", "y")[-12:]
     wanted = greedy(family, ids, 1)
-    use_kernels(network)
+    use_triton_kernels(network)
     assert network.layers[0].down.product is kernels.packed_product
     assert greedy(family, ids, 1) == wanted
 
@@ -216,7 +216,7 @@ half = dict.fromkeys(["scales", "biases"], "*fp16")
 plan = dict.fromkeys(["pairs", "experts", "blocks"], "*i32")
 experts = {**plan, **half, "rows": "*bf16", "output": "*bf16"}
 tiles = {"N": kernels.COLUMNS, "K": kernels.DEPTH}
-used(kernels.plan_kernel, {**plan, "chosen": "*i64"}, "PE", M=64, BINS=256, STEP=1024)
+used(kernels.sort_kernel, {**plan, "chosen": "*i64"}, "PE", M=64, BINS=256, STEP=1024)
 gated = {"SHARE": 8, "O": 704, "I": 2816, "GATED": True, "M": 64, **tiles}
 used(kernels.experts_kernel, {**experts, "weight": "*bf16", "router_weights": "*bf16"}, "P", BITS=16, **gated)
 used(kernels.experts_kernel, {**experts, "weight": "*i32", "router_weights": "*bf16"}, "P", BITS=5, **gated)

@@ -306,8 +306,8 @@ def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
 
 def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    name = precision.times_key("qwen2.5-coder-0.5b")
-    assert precision.measured_passes(name) is None
+    name = precision.pass_times_key("qwen2.5-coder-0.5b")
+    assert precision.best_pass_times(name) is None
     for pass_ms, prompt_token_ms in ((9.0, 2.0), (0.0, 1.0), (8.0, 3.0)):
-        precision.save_passes(name, precision.PassTimes(pass_ms, prompt_token_ms))
-    assert precision.measured_passes(name) == precision.PassTimes(8.0, 2.0)
+        precision.save_pass_times(name, precision.PassTimes(pass_ms, prompt_token_ms))
+    assert precision.best_pass_times(name) == precision.PassTimes(8.0, 2.0)

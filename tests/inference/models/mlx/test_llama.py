@@ -168,7 +168,7 @@ def test_weights_rounded_again_are_said_once(quantised: tuple[Path, Path], caplo
     caplog.set_level("INFO")
     on_mlx(quantised[0], None)
     assert sorted(caplog.messages) == [
-        f"{quantised[0]}: its {kind} weights are rounded to {affine.bits_of(kind)} bits" for kind in sorted(ROUNDED)
+        f"{quantised[0]}: its {kind} weights are rounded to {affine.code_bits(kind)} bits" for kind in sorted(ROUNDED)
     ]
 
 
