@@ -75,9 +75,9 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
 
     await socket.listen(talk)
     log.info("listening at %s for %s", arguments.socket, arguments.model)
-    loading = asyncio.create_task(service.load(open_backend(arguments, service)))
+    loading = asyncio.create_task(service.serve_once_loaded(open_backend(arguments, service)))
     watch = asyncio.create_task(socket.call_once_unreachable(service.shut_down))
-    await service.until_ended()
+    await service.wait_until_ended()
     loading.cancel()
     watch.cancel()
     socket.close()

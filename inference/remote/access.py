@@ -27,7 +27,7 @@ _IS_OPEN = (1, 8)
 _OVERFLOW_UID = 65534
 """The uid that a user namespace shows for every user that it does not map."""
 Host = IPv4Address | IPv6Address
-EndPair = tuple[Host, int, Host, int]
+ConnectionEnds = tuple[Host, int, Host, int]
 """The ends of a connection: the client's host and port, and the server's."""
 
 
@@ -40,7 +40,7 @@ class AccessControl:
         self._thread = ThreadPoolExecutor(1, "peers")
         self._turn = asyncio.Lock()
         self._read_s = 0.0
-        self._pairs: frozenset[EndPair] = frozenset()
+        self._pairs: frozenset[ConnectionEnds] = frozenset()
 
     def needs_token(self, *, is_user: bool) -> bool:
         return self._needs[0 if is_user else 1]
@@ -54,7 +54,7 @@ class AccessControl:
         scheme, _, token = authorization.strip().partition(" ")
         return scheme.lower() == "bearer" and self.is_token(token.strip())
 
-    async def is_user(self, connection: socket.socket) -> bool:
+    async def is_own_user(self, connection: socket.socket) -> bool:
         """Whether the other end of a connection is certainly a process of our own user. Ask once per connection."""
         connected_s = time.monotonic()
         pair = _pair_of(connection)
@@ -72,7 +72,7 @@ class AccessControl:
         return False
 
 
-def _pair_of(connection: socket.socket) -> EndPair | None:
+def _pair_of(connection: socket.socket) -> ConnectionEnds | None:
     """None if the other end is gone."""
     try:
         client, server = connection.getpeername(), connection.getsockname()
@@ -97,7 +97,7 @@ def _is_open(connection: socket.socket) -> bool:
     return False
 
 
-def _own_connections(port: int) -> frozenset[EndPair]:
+def _own_connections(port: int) -> frozenset[ConnectionEnds]:
     """The connections that our user's processes have made to this port of this machine. In a thread."""
     try:
         lines = [line for table in _TABLES if table.exists() for line in table.read_text("ascii").splitlines()[1:]]
@@ -106,7 +106,7 @@ def _own_connections(port: int) -> frozenset[EndPair]:
     return frozenset(_table_connections(lines, port) if lines else _process_connections(port))
 
 
-def _table_connections(lines: list[str], port: int) -> set[EndPair]:
+def _table_connections(lines: list[str], port: int) -> set[ConnectionEnds]:
     """Those of Linux' tables. A socket that its process has closed belongs to nobody, but is listed as root's."""
     uid = os.getuid()
     if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
@@ -125,10 +125,10 @@ def _parse_end(text: str) -> tuple[Host, int]:
     return _without_ipv4_mapping(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed)), int(port, 16)
 
 
-def _process_connections(port: int) -> set[EndPair]:
+def _process_connections(port: int) -> set[ConnectionEnds]:
     """Those of the processes that the system lets us look at."""
     user = psutil.Process().username()
-    pairs = set[EndPair]()
+    pairs = set[ConnectionEnds]()
     for process in psutil.process_iter():
         with suppress(psutil.Error, ValueError):
             if process.username() == user:

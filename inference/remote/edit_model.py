@@ -35,7 +35,7 @@ class EditModelBackend(RemoteBackend):
         model = await self.listed_model()
         kind = edit_prompts.guess_kind(self._arguments.edits or "auto", model.id)
         if kind is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.clipped_name(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.kind_advice(server_backend.clip_name(model.id))}")
         self.model = model.id
         self.edits = self._kind = kind
 

@@ -73,7 +73,7 @@ def decode_json(body: bytes, kind: type[_T]) -> _T:
         raise AnswerError(f"{error}") from error
 
 
-def one_line(text: str) -> str:
+def clip_to_one_line(text: str) -> str:
     """At most 300 characters of it, without control characters, on one line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text[:3000]).split())[:300]
 
@@ -225,17 +225,17 @@ class ModelServerClient:
             raise self._error("does not respond as expected", error) from error
 
     def _error(self, what: str, error: Exception, *, pause_s: float | None = None) -> ServerError:
-        shown_text = f"the server {self.url} {what} ({one_line(str(error)) or type(error).__name__})"
+        shown_text = f"the server {self.url} {what} ({clip_to_one_line(str(error)) or type(error).__name__})"
         return ServerError(f"{shown_text}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> ServerError:
         """The meaning of a status other than 200."""
         status = response.status_code
         try:
-            body = one_line(decode_json(content, _Error).error.message)
+            body = clip_to_one_line(decode_json(content, _Error).error.message)
         except AnswerError:
             body = ""
-        details = f"{status} {one_line(response.reason_phrase)}" + (f": {body}" if body else "")
+        details = f"{status} {clip_to_one_line(response.reason_phrase)}" + (f": {body}" if body else "")
         if status in _BUSY:
             retry_after = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
             pause_s = float(retry_after) if retry_after.isdecimal() else 0.0

@@ -52,7 +52,7 @@ class _Models(msgspec.Struct, frozen=True):
     data: list[ServedModel]
 
 
-def clipped_name(name: str) -> str:
+def clip_name(name: str) -> str:
     """A server's name for a model, which is printable, shortened for the user."""
     return name[:_MAX_NAME_CHARACTERS]
 
@@ -129,7 +129,7 @@ class RemoteBackend(ABC):
         """The wanted one of the server's models, or its only one. Raises ModelError, AnswerError and ServerError."""
         url, requested = self.client.url, self._arguments.server_model
         listed = decode_json(await self.client.fetch("/v1/models"), _Models).data
-        names = ", ".join(clipped_name(model.id) for model in listed[:10]) or "none"
+        names = ", ".join(clip_name(model.id) for model in listed[:10]) or "none"
         matches = [model for model in listed if requested is None or model.id == requested]
         if len(matches) == 1:
             return matches[0]
@@ -138,7 +138,7 @@ class RemoteBackend(ABC):
             raise ModelError(f"{url} has several models ({names}); name one with {setting}")
         raise ModelError(f"{url} has no model {requested or ''}; it has {names}; set {setting}")
 
-    def facts(self) -> dict[str, Any]:
+    def status_fields(self) -> dict[str, Any]:
         names = ("model", "device", "context_tokens", "partner", "sees_drafts", "edits")
         return {name: getattr(self, name) for name in names}
 

@@ -76,12 +76,12 @@ _QUICK_STEPS = 4
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 """A number of tokens, or the id of one."""
-Share = Annotated[float, Meta(le=1e-3)]
+LogProb = Annotated[float, Meta(le=1e-3)]
 """A log-probability; rounding may lift it a little above 0."""
 
 
 class _Logprobs(msgspec.Struct, frozen=True):
-    top_logprobs: list[dict[str, Share] | None]
+    top_logprobs: list[dict[str, LogProb] | None]
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -445,7 +445,7 @@ class VllmBackend(RemoteBackend):
         self._model = await asyncio.to_thread(
             load_tokenizer_and_settings, *server_model, self._arguments.server_tokenizer, url
         )
-        self.model = server_backend.clipped_name(self._model.name)
+        self.model = server_backend.clip_name(self._model.name)
         if self._probed_model is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._probed_model = server_model

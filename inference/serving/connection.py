@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it makes the connections
 
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
-CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
+MAX_UNSENT_BYTES = 8 * 1024 * 1024
 """Above this much unread output, the client counts as gone: what it does not read must not fill the memory."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
@@ -68,7 +68,7 @@ class ClientConnection:
         """Queues a message; turns a final reply that cannot be encoded into a failure. Never blocks, never raises."""
         if self._writer.is_closing():
             return
-        if self._writer.transport.get_write_buffer_size() > CUT_OFF_OVER_BYTES:
+        if self._writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             log.warning("a client does not read its answers and is cut off")
             self._writer.transport.abort()
             return

@@ -96,7 +96,7 @@ class EngineThread:
         self._step_began: float | None = None
         self._engine: Engine | None = None
 
-    def facts(self) -> dict[str, Any]:
+    def status_fields(self) -> dict[str, Any]:
         names = (
             *("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits"),
             *("ahead_tokens", "ahead_hits"),

@@ -55,7 +55,7 @@ JobEvent = Draft | FilledHoles | NextEdits | Done | Failed
 class Backend(Protocol):
     """A loaded model in its thread, or a connected server. Used on the worker's event loop only."""
 
-    def facts(self) -> dict[str, Any]:
+    def status_fields(self) -> dict[str, Any]:
         """The fields of `Status` that only it knows, at least `model`, `device` and `context_tokens`."""
 
     def replies(self, job: "Job") -> AsyncGenerator[JobEvent, None]:

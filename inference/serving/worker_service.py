@@ -124,7 +124,7 @@ class WorkerService:
     def exit_code(self) -> int:
         return 1 if self._failure else 0
 
-    async def until_ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Waits for the end, which comes by itself once no client has been connected for the idle time."""
         while not self.ended.is_set():
             with suppress(TimeoutError):
@@ -147,7 +147,7 @@ class WorkerService:
             waiting=waiting,
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
-            **(self._backend.facts() if self._backend else {}),  # a server may have changed its model
+            **(self._backend.status_fields() if self._backend else {}),  # a server may have changed its model
         )
         return self._health.add_to_status(now)
 
@@ -218,7 +218,7 @@ class WorkerService:
 
     # --- How loading goes, on the loop ---
 
-    async def load(self, loading: Awaitable[Backend]) -> None:
+    async def serve_once_loaded(self, loading: Awaitable[Backend]) -> None:
         """Waits for the model, or the connection to a server, and has it answer. Never raises an Exception."""
         self.on_progress(0.0, "starting")
         try:

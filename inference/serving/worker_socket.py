@@ -35,7 +35,7 @@ class WorkerSocket:
         self._is_tcp = transport == "tcp"
         self.token = secrets.token_hex(32) if self._is_tcp else ""
         """The secret that clients must know; a Unix socket needs none."""
-        self._lock = lock_of(path)
+        self._lock = socket_lock(path)
         self._server: asyncio.Server | None = None
         self._socket: os.stat_result | None = None
         """The file that `listen` has made."""
@@ -91,7 +91,7 @@ class WorkerSocket:
             return False
 
 
-def lock_of(path: Path) -> FileLock:
+def socket_lock(path: Path) -> FileLock:
     """The lock of the worker whose socket is at `path`."""
     return FileLock(path.with_suffix(".lock"), mode=0o600, thread_local=False)
 

@@ -396,7 +396,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(cast("asyncio.Transport", _Transport(transport, self._ends_late)))
-        self._is_user = self.loop.create_task(self.access.is_user(transport.get_extra_info("socket")))
+        self._is_user = self.loop.create_task(self.access.is_own_user(transport.get_extra_info("socket")))
         self._is_user.add_done_callback(self._count)
         self.app_state = {**self.app_state, _IS_USER: self._is_user}
         self._expect_request()

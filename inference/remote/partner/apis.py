@@ -12,7 +12,7 @@ from inference.engine.fim.chat import FillSpan
 from inference.engine.fim.query import MAX_SNIPPET_TOKENS, InfillQuery
 from inference.messages import BYTES_PER_TOKEN
 from inference.models import fim_tokens
-from inference.remote.http import AnswerError, decode_json, one_line
+from inference.remote.http import AnswerError, clip_to_one_line, decode_json
 
 _AROUND_CODE_TOKENS = 96
 """What may surround the code in a conversation's answer."""
@@ -117,7 +117,7 @@ class SuffixCompletionApi:
         self._model = model
         self._rich = rich
 
-    def body(self, question: InfillQuery) -> dict[str, Any]:
+    def request_body(self, question: InfillQuery) -> dict[str, Any]:
         texts = {"prompt": question.prefix, "suffix": question.suffix}
         return {
             **texts,
@@ -167,7 +167,7 @@ class FimTokensApi(SuffixCompletionApi):
         self.control_tokens = self._tokens.control_tokens
         self.context_tokens = MAX_SNIPPET_TOKENS if self._tokens.repository else 0
 
-    def body(self, question: InfillQuery) -> dict[str, Any]:
+    def request_body(self, question: InfillQuery) -> dict[str, Any]:
         prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
         stop = [*self.control_tokens, *_line_end(question)]
         extras = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
@@ -181,7 +181,7 @@ class LlamaInfillApi(SuffixCompletionApi):
     path = "/infill"
     context_tokens = MAX_SNIPPET_TOKENS
 
-    def body(self, question: InfillQuery) -> dict[str, Any]:
+    def request_body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, _line_end(question))
         common["n_predict"] = common.pop("max_tokens")
         extra = [{"filename": snippet.path, "text": snippet.text} for snippet in question.context]
@@ -207,7 +207,7 @@ class ChatApi(SuffixCompletionApi):
     context_tokens = MAX_SNIPPET_TOKENS
     sees_drafts = True
 
-    def body(self, question: InfillQuery) -> dict[str, Any]:
+    def request_body(self, question: InfillQuery) -> dict[str, Any]:
         common = self._common_params(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
         extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
@@ -257,5 +257,5 @@ def _failure(reply: _Failure) -> AnswerError:
     if isinstance(message, dict):
         message = message.get("message", "")
     return AnswerError(
-        one_line(message) if isinstance(message, str) and message else "an event has no text and no error"
+        clip_to_one_line(message) if isinstance(message, str) and message else "an event has no text and no error"
     )

@@ -86,7 +86,7 @@ class StreamedFill:
         """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
         events = ServerSentEvents()
         began = time.monotonic()
-        stream = self._client.stream(self._api.path, self._api.body(self.question), self._deadline)
+        stream = self._client.stream(self._api.path, self._api.request_body(self.question), self._deadline)
         async with asyncio.timeout(_MAX_STREAM_S):
             async with aclosing(stream) as parts:
                 async for part in parts:
@@ -391,7 +391,7 @@ class PartnerBackend(RemoteBackend):
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
             props = decode_json(await self.client.fetch("/props"), _Props)
         interface = await self._probe_apis(model.id, is_llama=props is not None)
-        name = server_backend.clipped_name(model.id) or "a model without a name"
+        name = server_backend.clip_name(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
@@ -452,6 +452,6 @@ class PartnerBackend(RemoteBackend):
             refused.append(f"{kind} ({interface.path}): {why}")
         what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
-            f"{self.client.url} has {server_backend.clipped_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
+            f"{self.client.url} has {server_backend.clip_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
             "partner.kind to what it supports"
         )

@@ -48,7 +48,7 @@ def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = No
 async def test_holes_are_filled_together_the_same_with_a_seed(server: CanvasServer) -> None:
     parts = (Pinned(BEFORE), Hole(single_line=True), Pinned("\n\n\ndef f(a):\n    "), Hole(max_tokens=8), Pinned("\n"))
     async with infiller_at(server.url) as infiller:
-        assert infiller.facts()["model"] == "infill" and infiller.facts()["device"] in server.url
+        assert infiller.status_fields()["model"] == "infill" and infiller.status_fields()["device"] in server.url
         drafts, candidates, done = await answered(infiller, request(*parts, drafts=True))
         assert len(candidates[0].texts) == 2 and "\n" not in candidates[0].texts[0]
         assert (drafts, done.outcome, done.stats.canvases) == ([], Outcome.COMPLETE, 1)
