@@ -17,7 +17,7 @@ from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditValidator
 from lsp_server.next_edit.rewrite_filter import WHY, edits_from_rewrite
 from lsp_server.next_edit.text_diff import TextDiff
-from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start
+from lsp_server.syntax.lines import end_of_text_before, indentation, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import replace_lone_surrogates
 from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import WorkerClient, WorkerError
@@ -129,7 +129,7 @@ def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | N
     if is_new and (is_blank(text[situation.cursor : end]) or not count_errors(view.root)):
         return None
     for node in view.ancestors(view.leaf_at(start + len(indentation(text, start)))):
-        stop = line_end(text, view.end(node))
+        stop = line_end(text, end_of_text_before(text, view.end(node)))
         if view.start(node) < start or text.count("\n", start, stop) >= _MAX_REGION_LINES:
             break
         end = max(end, stop)

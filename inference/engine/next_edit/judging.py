@@ -7,6 +7,7 @@ score, how much likelier its lines come next than the same lines unchanged, must
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from difflib import SequenceMatcher
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -49,6 +50,9 @@ of 3 wrong ones.
 """
 _INSERTED = re.compile(r"(?:\+[^\n]*\n)*")
 """The lines that a diff inserts."""
+_WORD_OR_SIGN = re.compile(r"\w+|\s+|[^\w\s]")
+_MAX_CHANGES_ALONE = 3
+"""Each is scored in a pass of its own."""
 _INSERTION_ENDS = ("\n ", "\n-", "\n@", "\n\n", "\n\\")
 _Event = NextEdits | Done
 
@@ -128,13 +132,24 @@ class NextEditJudgeRun(NextEditRun):
         return offers
 
     def _written(self, context: FimPrefixHandle, start: int, current: str) -> Generator[None, None, list[ScoredEdit]]:
-        """The lines that the model itself would insert for `current`; none if these are the same."""
+        """The lines that the model itself would insert for `current`, whole and with one change alone; none if they are
+        the same. The likeliest token each time does not make the likeliest text: it may add what is not needed.
+        """
         draft = self._model.vocabulary.encode(_marked("+", current))
         tokens = yield from self._decode(context, draft, _INSERTION_ENDS)
         written = _INSERTED.match(self.output)
         text = re.sub(r"(?m)^\+", "", written[0]) if written and tokens else current
-        is_edit = bool(text.strip()) and text != current
-        return [ScoredEdit(start, start + len(current), text, _WRITTEN_SCORE)] if is_edit else []
+        texts = (text, *_changes_alone(current, text)) if text.strip() and text != current else ()
+        return [ScoredEdit(start, start + len(current), new, _WRITTEN_SCORE) for new in texts]
+
+
+def _changes_alone(old: str, new: str) -> list[str]:
+    """`old` with each of the changes that lead to `new`, alone; none if there is one change, or many."""
+    words, new_words = _WORD_OR_SIGN.findall(old), _WORD_OR_SIGN.findall(new)
+    opcodes = SequenceMatcher(None, words, new_words, autojunk=False).get_opcodes()
+    changes = [range_ for tag, *range_ in opcodes if tag != "equal"]
+    texts = ["".join([*words[:i], *new_words[k:m], *words[j:]]) for i, j, k, m in changes]
+    return texts if 1 < len(texts) <= _MAX_CHANGES_ALONE else []
 
 
 def _changes(path: str, text: str, hunks: Sequence[Hunk]) -> str:
