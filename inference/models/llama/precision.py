@@ -29,8 +29,8 @@ from inference.models.llama.linear import (
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS = 256
-_NEW_PLACE, _NEW_LINE, _NEXT_KEY = (400, 5.0), (65, 8.5), (0, 4.5)
-"""The prompt rows of a line in `bench passes`, on average, and its other time in one-row passes."""
+_NEW_PLACE, _NEW_LINE, _NEXT_KEY = (395, 5.5), (80, 7.0), (6, 3.0)
+"""A line's mean passes in `bench passes`: rows of the prompt and of drafts to verify; passes that write."""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
 _PROMPT_TOKENS_PER_PASS = 8
