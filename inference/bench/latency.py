@@ -95,11 +95,7 @@ def random_network(shape: str, device: str | None, dtype: str | None, *, kernels
     chosen = weights.candidate_dtypes(target, dtype)[0]
     model = weights.empty_model(diffusion_gemma_config(RANDOM_SHAPES[shape]))
     weights.load_by_layers(model, RandomWeights(model, target, devices.DTYPES[chosen]), target, chosen, lambda *_: None)
-    if target.type != "cuda":
-        return DiffusionGemmaNetwork(model.eval())
-    # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
-    model = cuda_graphs.kernel_network(model.eval()).model if kernels else model.eval()
-    return cuda_graphs.CudaGraphNetwork(model, cuda_graphs.CudaGraphCapturer())
+    return cuda_graphs.fastest_network(model.eval(), kernels=kernels)
 
 
 def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:

@@ -4,7 +4,8 @@ Affine groups of 32, weight = scale * code + bias, as most types of GGUF have th
 many matrices as the leading dimensions count.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Self
@@ -13,7 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from inference.models.checkpoint_files import first_error_line
 from inference.models.gguf.affine import GROUP_SIZE
+
+log = logging.getLogger(__name__)
 
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
@@ -143,8 +147,8 @@ def grouped_experts(
     hidden: Tensor,
     chosen: Tensor,
     router_weights: Tensor,
-    gate_up: PackedWeight,
-    down: PackedWeight,
+    gate_up: PackedWeight | Tensor,
+    down: PackedWeight | Tensor,
     activation: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """The experts' weighted sum (N, d) for rows (N, d), each with its k experts and their weights, (N, k).
@@ -154,7 +158,8 @@ def grouped_experts(
     per_row = chosen.shape[1]
     experts, order = chosen.flatten().sort(stable=True)
     ends = torch.searchsorted(experts, torch.arange(gate_up.shape[0], device=experts.device), right=True)
-    product = product_of_all_experts if hidden.device.type == "cuda" else product_by_expert
+    is_quick = hidden.device.type == "cuda" and hidden.dtype == torch.bfloat16
+    product = product_of_all_experts if is_quick and isinstance(gate_up, PackedWeight) else product_by_expert
     gate, up = product(hidden[order // per_row], gate_up, ends).chunk(2, -1)
     sorted_output = product(activation(gate) * up, down, ends)
     output = torch.empty_like(sorted_output)
@@ -173,12 +178,12 @@ def set_experts_product(experts: Any, product: Experts) -> None:
     )
 
 
-def product_of_all_experts(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+def product_of_all_experts(rows: Tensor, matrices: Any, ends: Tensor) -> Tensor:
     """As `product_by_expert`, but unpacks all matrices and does not wait for the ends: a CUDA graph can record it."""
     return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
 
 
-def product_by_expert(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Tensor:
+def product_by_expert(rows: Tensor, matrices: PackedWeight | Tensor, ends: Tensor) -> Tensor:
     """(M, I) -> (M, O): the rows before the first of the `ends` (E,) times the first matrix, and so on.
 
     Unpacks one matrix at a time, and none without rows.
@@ -187,9 +192,28 @@ def product_by_expert(rows: Tensor, matrices: PackedWeight, ends: Tensor) -> Ten
     begin = 0
     for number, end in enumerate(ends.tolist()):
         if end > begin:
-            product[begin:end] = packed_product(rows[begin:end], matrices[number])
+            product[begin:end] = _product(rows[begin:end], matrices[number])
         begin = end
     return product
+
+
+def _product(rows: Tensor, weight: PackedWeight | Tensor) -> Tensor:
+    if isinstance(weight, PackedWeight):
+        return packed_product(rows, weight)
+    return functional.linear(rows, weight.to(rows.dtype))
+
+
+def use_triton_kernels(layers: Iterable[Any]) -> str:
+    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not."""
+    try:
+        from inference.models import triton_kernels  # not every system has Triton
+
+        triton_kernels.use_triton_kernels(layers)
+    except Exception as error:  # a device may refuse
+        note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
+        log.warning("%s", note)
+        return note
+    return ""
 
 
 class PackedLinear(nn.Module):

@@ -4,7 +4,7 @@ Nothing else decides that.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
@@ -230,12 +230,14 @@ class AutoChoice(NamedTuple):
     better_model: str = ""
 
 
-def choose_auto_model(device: str | None, *, edits: str | None = None) -> AutoChoice:
+def choose_auto_model(device: str | None, *, edits: str | None = None, held_bytes: int = 0) -> AutoChoice:
     """What the model `auto` is on this machine, if the user names at most a device. With `edits`: the edit model of
-    that kind, or of any (`auto`). Raises ModelError.
+    that kind, or of any (`auto`); the one that it takes the place of holds `held_bytes`. Raises ModelError.
     """
     if edits:
-        return choose_edit_model(model_store.pulled_edit_models(edits), examine_machine(device))
+        machine = examine_machine(device)
+        machine = replace(machine, free_bytes=machine.free_bytes + held_bytes)
+        return choose_edit_model(model_store.pulled_edit_models(edits), machine)
     pulled = [
         entry for entry in catalogue.ENTRIES if entry.repo and not entry.edit_kind and model_store.is_pulled(entry)
     ]

@@ -196,9 +196,10 @@ class WorkerService:
             self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")
 
     async def _choose_again(self) -> None:
-        is_free = self._arguments.model == AUTO and not self._arguments.edits and self._backend is not None
+        is_free, status = self._arguments.model == AUTO and self._backend is not None, self.status()
         try:
-            is_outdated = is_free and await asyncio.to_thread(self._is_outdated)
+            held_bytes = status.device_memory_bytes or status.memory_bytes
+            is_outdated = is_free and await asyncio.to_thread(self._is_outdated, held_bytes)
             is_hung = self.status().step_s > HUNG_STEP_S
             if is_outdated and not is_hung and self._state.state is not WorkerState.STOPPING:
                 self.shut_down()
@@ -206,11 +207,12 @@ class WorkerService:
             self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
             self._broadcast_status()
 
-    def _is_outdated(self) -> bool:
+    def _is_outdated(self, held_bytes: int) -> bool:
         from inference.models import recommend  # here and not above: it imports torch, as the model has
 
         try:
-            choice = recommend.choose_auto_model(self._arguments.device, edits=self._arguments.edits)
+            device, edits = self._arguments.device, self._arguments.edits
+            choice = recommend.choose_auto_model(device, edits=edits, held_bytes=held_bytes)
             return choice.model != self._state.model
         except ModelError as error:
             log.warning("the model stays: %s", error)

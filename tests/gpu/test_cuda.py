@@ -14,7 +14,8 @@ import torch
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import registry
-from inference.models.diffusion_gemma.cuda_graphs import CudaGraphCapturer, CudaGraphNetwork
+from inference.models.cuda_graphs import CudaGraphCapturer
+from inference.models.diffusion_gemma.cuda_graphs import CudaGraphNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.fim.adapter import LlamaFimAdapter

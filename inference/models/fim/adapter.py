@@ -100,7 +100,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         return self.prefixes.tokens_after(ids)
 
     def run_idle_task(self) -> bool:
-        is_busy = super().run_idle_task()
+        is_busy = super().run_idle_task() or self.network.run_idle_task()
         if not is_busy and self._times_key and self._unsaved_passes >= _SAVED_PASSES:
             precision.save_pass_times(self._times_key, precision.PassTimes(self.token_ms, self.prompt_token_ms))
             self._unsaved_passes = 0

@@ -92,5 +92,9 @@ class CausalNetwork(Protocol):
     def logits(self, hidden: Any) -> Tensor:
         """(..., d) -> float32 logits (..., V)."""
 
+    def run_idle_task(self) -> bool:
+        """See `ModelAdapter`."""
+        return False
+
     def moved_rows(self, cache: Any, begin: int, count: int, by: int) -> Any:
         """A copy of `count` rows of a cache from `begin` on, as they would be `by` positions further on."""

@@ -1,6 +1,5 @@
 """Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -12,9 +11,8 @@ from torch import Tensor
 
 from inference.models import devices, packed
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import first_error_line
 from inference.models.devices import DTYPES, EIGHT_BIT
-from inference.models.family import ModelError, OnProgress
+from inference.models.family import OnProgress
 from inference.models.llama import linear
 from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS_TENSOR, llama_config, weight_shapes
 from inference.models.llama.linear import (
@@ -30,8 +28,6 @@ from inference.models.llama.network import EmbeddingTable, LayerWeights, LlamaNe
 from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import GgufReader, TensorReader, open_tensors
 
-log = logging.getLogger(__name__)
-
 EMBEDDING_KEY = "model.embed_tokens.weight"
 HEAD_KEY = "lm_head.weight"
 _LOADED_AT = 0.1
@@ -44,9 +40,6 @@ _VOCABULARY_BITS = 8
 """At least so many have the codes of the embedding and the head, unless a file has fewer."""
 _TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
 """Names of weights whose rows positions turn."""
-_CHECK_ROWS = (9, 40, 70, 300)
-"""For the sizes of blocks that kernels have, and the ways in which they share a matrix."""
-_TOLERANCE = 0.05
 _Table = DenseLinear | Int8Weight | PackedLinear
 _Rows = Iterator[tuple[str, int, Tensor]]
 """Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
@@ -68,40 +61,8 @@ def load_network(
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
     network = NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda).network(progress)
-    if on_cuda:
-        use_triton_kernels(network)
+    network.note = packed.use_triton_kernels(network.packed_linears()) if on_cuda else ""
     return network, dtype
-
-
-@torch.inference_mode()
-def use_triton_kernels(network: LlamaNetwork) -> None:
-    """Lets kernels in Triton multiply packed weights if they can be built and agree. Otherwise the log says why not."""
-    names = ("queries_keys_values", "out", "gate_up", "down")
-    linears = [getattr(layer, name) for layer in network.layers for name in names]
-    parts = [part for each in (*linears, network.head) for part in getattr(each, "parts", [each])]
-    packed_linears = [part for part in parts if isinstance(part, PackedLinear)]
-    if not packed_linears:
-        return
-
-    def logits() -> Tensor:
-        ids = [torch.arange(rows, device=network.device)[None] % network.config.vocab_size for rows in _CHECK_ROWS]
-        hidden = [network.forward(each, network.empty_cache(each.shape[1]), each.shape[1]) for each in ids]
-        return torch.cat([network.logits(each)[0] for each in hidden])
-
-    plain = logits()
-    try:
-        from inference.models import triton_kernels  # not every system has Triton
-
-        triton_kernels.require_toolchain()
-        for each in packed_linears:
-            each.product = triton_kernels.packed_product
-        if not (logits() - plain).norm() <= _TOLERANCE * plain.norm():
-            raise ModelError("the results differ")
-    except Exception as error:  # a device may refuse
-        for each in packed_linears:
-            each.product = packed.packed_product
-        network.note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
-        log.warning("%s", network.note)
 
 
 def packed_bytes(tensors: TensorReader, dtype: str) -> float:

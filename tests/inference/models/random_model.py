@@ -8,8 +8,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
+from inference.models.cuda_graphs import Pass
 from inference.models.diffusion_gemma.config import TINY_VISION
-from inference.models.diffusion_gemma.cuda_graphs import Pass
 
 VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16

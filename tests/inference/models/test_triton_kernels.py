@@ -19,9 +19,7 @@ from torch.nn import functional
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import packed, registry
-from inference.models.diffusion_gemma import cuda_graphs
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.llama.weights import use_triton_kernels
 from inference.models.packed import PackedLinear, PackedWeight
 from tests.inference.models.fim.checkpoints import greedy, write_quantised
 from tests.inference.models.fim.test_family import built
@@ -135,10 +133,9 @@ def test_a_model_writes_the_same_with_kernels_packed_or_not(random_folder: Path)
         model = in_float32(adapter.network.model)
         if "unpacked" in kind:
             unpacked(model)
-        adapter.network = plain = DiffusionGemmaNetwork(model)
+        adapter.network = DiffusionGemmaNetwork(model)
         if "kernels" in kind:
-            adapter.network = cuda_graphs.kernel_network(model)
-            assert cuda_graphs.pass_difference(adapter.network, plain) <= 1
+            assert packed.use_triton_kernels(model.modules()) == ""
         events = [event for event in Engine(adapter).infill(request) if isinstance(event, FilledHoles)]
         texts.append([event.texts for event in events])
     assert texts[0] != []
@@ -152,26 +149,25 @@ def test_a_model_that_fills_the_middle_writes_the_same(tmp_path: Path) -> None:
     network.layers = network.layers[:1]  # the interpreter is slow
     ids = family.fim_prompt("x", "y")[-12:]
     wanted = greedy(family, ids, 1)
-    use_triton_kernels(network)
+    assert packed.use_triton_kernels(network.packed_linears()) == ""
     assert network.layers[0].down.product is kernels.packed_product
     assert greedy(family, ids, 1) == wanted
 
 
-def test_a_network_with_kernels_shares_its_weights() -> None:
-    model = random_model().to(DEVICE)
-    faster = cuda_graphs.kernel_network(model)
-    theirs = {parameter.data_ptr() for parameter in faster.model.parameters()}
-    assert theirs == {parameter.data_ptr() for parameter in model.parameters()}
-    assert faster.model.lm_head is not model.lm_head
+def test_what_kernels_get_wrong_is_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
+    """They take the rows of a matrix to lie one behind the other."""
+    right, apart = (PackedLinear(packed_randomly((128, 64), 4)[::step]) for step in (1, 2))
+    note = packed.use_triton_kernels([right, apart])
+    assert "it is slower without products in Triton, which are not used: in products of 9 rows" in note in caplog.text
+    assert right.product is packed.packed_product
+    assert packed.use_triton_kernels([right]) == ""
+    assert right.product is kernels.packed_product
 
 
-def test_another_activation_is_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_activation_is_left_to_torch() -> None:
     model = random_model().to(DEVICE)
     model.config.text_config.hidden_activation = "silu"
-    plain = DiffusionGemmaNetwork(model)
-    assert cuda_graphs.verified_network("kernels", lambda: cuda_graphs.kernel_network(model), plain) is plain
-    assert "it is slower without kernels, which are not used" in caplog.text
-    assert "its activation is silu" in plain.note
+    assert "its activation is silu" in packed.use_triton_kernels(model.modules())
 
 
 def run_compiled(code: str, **environment: str) -> str:
@@ -188,13 +184,7 @@ def run_compiled(code: str, **environment: str) -> str:
 
 
 def test_without_a_compiler_it_says_what_to_install() -> None:
-    code = (
-        "from inference.models.diffusion_gemma import cuda_graphs\n"
-        "from tests.inference.models.random_model import random_model\n"
-        "plain = cuda_graphs.DiffusionGemmaNetwork(random_model())\n"
-        "cuda_graphs.verified_network('kernels', lambda: cuda_graphs.kernel_network(plain.model), plain)\n"
-        "print(plain.note)"
-    )
+    code = "from inference.models import packed\nprint(packed.use_triton_kernels([]))"
     assert "Triton needs a C compiler, which is missing; install gcc" in run_compiled(code, PATH="/nowhere", CC="cc")
 
 

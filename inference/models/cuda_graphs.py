@@ -1,0 +1,102 @@
+"""Captures passes as CUDA graphs: launching thousands of kernels from Python takes longer than reading the weights.
+
+Each shape is captured once. No request waits for that: a new shape is computed directly, and captured once nobody
+waits. Its replay must then give what the pass gives for other inputs. After a failure nothing is captured any more.
+"""
+
+import logging
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inference.models.checkpoint_files import first_error_line
+
+_TOLERANCE = 0.01
+"""A replay runs the same kernels on the same shapes: |difference| / |result|."""
+log = logging.getLogger(__name__)
+Pass = Callable[[], Tensor]
+"""A pass at fixed addresses, or its replay. The result is valid until the next pass of any shape."""
+
+
+class CudaGraphCapturer:
+    """Captures passes as CUDA graphs that share one memory pool: no two of them run at a time."""
+
+    def __init__(self) -> None:
+        """Raises RuntimeError or AssertionError without a CUDA device."""
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # another one would take memory of its own
+
+    def capture(self, run: Pass) -> Pass:
+        """Replays `run` as a graph. Its result stays in the pool, at the same address. Raises RuntimeError."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):  # lazy set-up must not be recorded
+            run()
+        torch.cuda.current_stream().wait_stream(self._stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
+            output = run()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return output
+
+        return replay
+
+
+class CapturedPass:
+    """A pass whose inputs are at fixed addresses, and its replay once it is captured."""
+
+    def __init__(self, run: Pass, *inputs: Tensor) -> None:
+        """`inputs` (1 or B, rows, ...): those that change, but for masks, keys and values."""
+        self.inputs = inputs
+        self.replay: Pass | None = None
+        self._run = run
+
+    def replayed(self, *values: Tensor) -> Tensor:
+        """The result with these inputs, of which each may have fewer rows: zeros fill up. Only once it is captured."""
+        assert self.replay is not None
+        for held, value in zip(self.inputs, values, strict=True):
+            held.zero_()[:, : value.shape[1]] = value
+        return self.replay()
+
+    def capture(self, capturer: CudaGraphCapturer) -> None:
+        """Raises RuntimeError if it cannot be captured, or if a replay with other inputs differs."""
+        self._fill(1)
+        wanted = self._run().float()
+        self._fill(0)
+        replay = capturer.capture(self._run)
+        self._fill(1)
+        difference = float((replay().float() - wanted).norm() / wanted.norm())
+        if not difference <= _TOLERANCE:
+            raise RuntimeError(f"a replay differs by {difference:.1%} from the pass itself")
+        self.replay = replay
+
+    def _fill(self, step: int) -> None:
+        for held in self.inputs:
+            held.copy_(step * torch.arange(held.shape[-1], device=held.device))
+
+
+class Captures:
+    """Captures the passes of one network."""
+
+    def __init__(self, capturer: CudaGraphCapturer) -> None:
+        self.note = ""
+        """Why nothing is captured any more; empty: it still is."""
+        self._capturer = capturer
+
+    def capture_next(self, *passes: MutableMapping[Any, Any]) -> bool:
+        """Captures one pass that is not yet, which takes long; whether there may be more. A failure clears them all."""
+        scheduled = next((each for group in passes for each in group.values() if each.replay is None), None)
+        if scheduled is None:
+            return False
+        try:
+            scheduled.capture(self._capturer)
+        except RuntimeError as error:
+            self.note = f"it is slower without passes as CUDA graphs, which are not used: {first_error_line(error)}"
+            log.warning("%s", self.note)
+            for group in passes:
+                group.clear()
+        return not self.note

@@ -1,0 +1,107 @@
+"""Captures the passes of up to 16 rows of a model that writes in order, and their logits, as CUDA graphs.
+
+A captured pass has the keys and values of one prompt in a buffer, of which it sees the first 1,024 rows, or twice as
+many, and so on: a mask hides those behind each row. Rows that only pad it are written there, too, and soon overwritten.
+"""
+
+import weakref
+
+import torch
+from torch import Tensor
+
+from inference.models.cuda_graphs import CapturedPass, Captures, CudaGraphCapturer
+from inference.models.llama.network import LlamaNetwork, TensorKvCache
+
+_WIDTHS = (1, 2, 4, 8, 16)
+_SIZES = (1024, 2048, 4096)
+
+
+class CudaGraphLlamaNetwork(LlamaNetwork):
+    """A network that captures its passes of few rows."""
+
+    def __init__(self, network: LlamaNetwork, capturer: CudaGraphCapturer) -> None:
+        """It shares its weights with `network`."""
+        vars(self).update(vars(network))
+        self.captures = Captures(capturer)
+        self._captured: dict[tuple[int, int], CapturedPass] = {}
+        """By rows and by how many rows they see; 0: their logits."""
+        self._buffer = self.empty_cache(_SIZES[-1]).keys_values.zero_()
+        self._mirrored: weakref.ref[TensorKvCache] | None = None
+
+    @torch.inference_mode()
+    def forward(self, ids: Tensor, cache: TensorKvCache, num_last: int) -> Tensor:
+        """See `CausalNetwork`. Schedules what is not captured yet, and computes it directly."""
+        new_ids = ids[0].tolist()
+        start, count = len(cache.ids), len(new_ids)
+        end, width, size = start + count, _at_least(count, _WIDTHS), _at_least(start + _WIDTHS[-1], _SIZES)
+        if width and size and (width, size) not in self._captured and not self.captures.note:
+            self._schedule(size)
+        captured = self._captured.get((width, size))
+        if captured is None or captured.replay is None:
+            return super().forward(ids, cache, num_last)
+        if self._mirrored is None or self._mirrored() is not cache:
+            self._mirrored, cache.mirrored = weakref.ref(cache), 0
+        missing = slice(cache.mirrored, start)
+        self._buffer[..., missing, :] = cache.keys_values[..., missing, :]
+        positions = torch.arange(start, start + width, device=self.device)
+        hidden = captured.replayed(ids, positions[None])[:, count - num_last : count].clone()
+        cache.write(start, self._buffer[..., start:end, :])
+        cache.mirrored = end
+        cache.ids += new_ids
+        return hidden
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        rows = hidden.flatten(0, -2)[None]
+        captured = self._captured.get((_at_least(rows.shape[1], _WIDTHS), 0))
+        if captured is None or captured.replay is None:
+            return super().logits(hidden)
+        return captured.replayed(rows)[:, : rows.shape[1]].clone().view(*hidden.shape[:-1], -1)
+
+    @torch.inference_mode()
+    def run_idle_task(self) -> bool:
+        """Captures a scheduled pass, if there is one."""
+        self._mirrored = None  # that writes to the buffer
+        return self.captures.capture_next(self._captured)
+
+    def _schedule(self, size: int) -> None:
+        for width in _WIDTHS:
+            if (width, 0) not in self._captured:
+                self._captured[width, 0] = self._logits_pass(width)
+            self._captured[width, size] = self._rows_pass(width, size)
+
+    def _logits_pass(self, width: int) -> CapturedPass:
+        hidden = torch.zeros((1, width, self.config.hidden_size), device=self.device)
+        return CapturedPass(lambda: LlamaNetwork.logits(self, hidden), hidden)
+
+    def _rows_pass(self, width: int, size: int) -> CapturedPass:
+        ids, positions = torch.zeros((2, 1, width), dtype=torch.long, device=self.device)
+        sharing = self.config.num_attention_heads // self.config.num_kv_heads
+
+        def append(layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+            seen_keys, seen_values = self._buffer[layer, ..., :size, :]
+            for seen, new in ((seen_keys, keys), (seen_values, values)):
+                seen.index_copy_(2, positions[0], new.transpose(1, 2).to(seen.dtype))
+            return seen_keys, seen_values
+
+        def run() -> Tensor:
+            visible = torch.arange(size, device=self.device) <= positions[0, :, None]
+            return self.hidden_states(ids, positions, append, visible.repeat_interleave(sharing, 0), width)
+
+        return CapturedPass(run, ids, positions)
+
+
+def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
+    """On CUDA the network whose passes are captured."""
+    if network.device.type != "cuda":
+        return network
+    faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
+    faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
+    faster.run_idle_task()  # if it fails, users are told
+    faster.note = "; ".join(filter(None, (network.note, faster.captures.note)))
+    return faster
+
+
+def _at_least(count: int, sizes: tuple[int, ...]) -> int:
+    """The first of the sizes that is; 0 if none is."""
+    return next((size for size in sizes if size >= count), 0)

@@ -1,0 +1,75 @@
+"""Passes of few rows in fixed shapes give what the plain ones give, whatever the cache, and no request captures them.
+
+A GPU's replay is not tested here: `OneBuffer` runs the pass that would be captured.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.models.llama.cuda_graphs import CudaGraphLlamaNetwork
+from tests.inference.models.fim.checkpoints import FIM, KINDS, greedy, loaded, random_checkpoint
+from tests.inference.models.test_cuda_graphs import OneBuffer
+
+
+def captured(network: Any, recorder: OneBuffer) -> CudaGraphLlamaNetwork:
+    faster = CudaGraphLlamaNetwork(network, recorder)
+    check(faster, network, [(0, 1)])
+    assert recorder.recorded == [], "no request waits for that"
+    capture_all(faster, recorder)
+    return faster
+
+
+def capture_all(faster: CudaGraphLlamaNetwork, recorder: OneBuffer) -> None:
+    while faster.run_idle_task():
+        pass
+    assert faster.captures.note == ""
+    recorder.replays = 0  # those that tried what was captured
+
+
+def check(faster: Any, plain: Any, passes: Sequence[tuple[int, int]]) -> None:
+    """Passes of so many rows, each behind so many that were read before."""
+    caches = [network.empty_cache(1200) for network in (faster, plain)]
+    for number, (start, count) in enumerate(passes):
+        ids = torch.randint(0, 200, (1, count), generator=torch.Generator().manual_seed(number))
+        results = []
+        for network, cache in zip((faster, plain), caches, strict=True):
+            cache.truncate(start)
+            hidden = network.forward(ids, cache, (count + 1) // 2)
+            results += [hidden, network.logits(hidden)]
+        torch.testing.assert_close(results[0], results[2], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(results[1], results[3], rtol=1e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "granite", "llama linear"])
+def test_captured_passes_give_what_plain_ones_give(kind: str, tmp_path: Path) -> None:
+    """Rows are dropped and written anew, some of them by plain passes."""
+    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path, kind.split()[0], **KINDS[kind])
+    plain, recorder = loaded(folder).network, OneBuffer()
+    faster = captured(plain, recorder)
+    passes = [(0, 3), (3, 1), (4, 16), (20, 40), (60, 2), (61, 5), (30, 17), (47, 9), (20, 8), (28, 1)]
+    check(faster, plain, passes)
+    assert recorder.replays == 2 * 8 + 1, "with their logits, and those of 9 of 17 rows"
+
+
+def test_a_longer_prompt_is_captured_later(tmp_path: Path) -> None:
+    plain, recorder = loaded(random_checkpoint(tmp_path, "qwen2")).network, OneBuffer()
+    faster = captured(plain, recorder)
+    passes = [(0, 1007), (1007, 1), (1008, 1), (1009, 3), (1012, 16), (5, 1)]
+    check(faster, plain, passes)
+    assert recorder.replays == 2 * 3 + 2, "two are too near to the end"
+    capture_all(faster, recorder)
+    check(faster, plain, passes)
+    assert recorder.replays == 2 * 5
+
+
+def test_prompts_take_turns_and_write_the_same() -> None:
+    family, plain, recorder = loaded(), loaded(), OneBuffer()
+    family.network = captured(family.network, recorder)
+    prompts = [plain.fim_prompt(f"def area(width):\n    {name} = ", "\n") for name in ("a", "long_name", "a")]
+    for ids in prompts:
+        assert greedy(family, ids, 12) == greedy(plain, ids, 12)
+    assert recorder.replays > 3 * 12
