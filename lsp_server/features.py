@@ -76,6 +76,6 @@ class FeatureRegistry(Feature):
     def __init__(self) -> None:
         self.parts: list[Feature] = []
 
-    def every(self, kind: type[_F]) -> list[_F]:
+    def of_class(self, kind: type[_F]) -> list[_F]:
         """The features of a class and its subclasses, in order."""
         return [part for part in self.parts if isinstance(part, kind)]

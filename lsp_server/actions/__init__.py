@@ -26,9 +26,9 @@ from lsp_server.holes import (
 from lsp_server.syntax.parsing import Source
 from lsp_server.worker import OnDraft, WorkerClient
 
-STALE = "the file has changed since the request; try again"
-CANNOT_APPLY = "this editor does not support workspace/applyEdit"
-STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
+STALE_MESSAGE = "the file has changed since the request; try again"
+CANNOT_APPLY_MESSAGE = "this editor does not support workspace/applyEdit"
+REWORK_STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
 """How much of a selection to noise.
 
 Of 40 Python statements the embedded checkpoint keeps 0.88, 0.68 and 0.40 (mean similarity, 1 is unchanged), and 36, 28
@@ -182,7 +182,7 @@ def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic
         actions += _body_action(source, start, end, automatic=automatic)
     span = None if touched else hole_in_selection(source, start, end)
     if span is not None and span.end - span.start <= MAX_REWORK_CHARACTERS:
-        for variant, strength in STRENGTHS.items():
+        for variant, strength in REWORK_STRENGTHS.items():
             title = f"Rework the selection: {variant}"
             actions.append(Action(ActionKind.REWORK, start, end, (span,), strength, title=title, variant=variant))
     return actions
@@ -227,7 +227,7 @@ def distinct_actions(actions: Sequence[Action]) -> list[Action]:
     return list(unique.values())
 
 
-def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[HoleSpan, ...]:
+def holes_for(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[HoleSpan, ...]:
     """The holes of `kind` for the selection [start, end], in order. Raises ActionNotDoneError if there is none."""
     spans: Sequence[HoleSpan | None]
     match kind:

@@ -55,7 +55,7 @@ def whole_number(minimum: int, maximum: int, text: str) -> int:
     return int(text)
 
 
-def flag_settings(args: argparse.Namespace) -> dict[str, Any]:
+def settings_from_flags(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
     flags = {name: value for name, value in vars(args).items() if name in SETTING_KEYS and value is not None}
     if flags.get("model") == PARTNER:
@@ -65,7 +65,7 @@ def flag_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def settings_without_folder(args: argparse.Namespace) -> Settings:
     """The settings of a command without a folder. Says which variables and arguments are unusable."""
-    configuration = Configuration(flag_settings(args), os.environ)
+    configuration = Configuration(settings_from_flags(args), os.environ)
     for problem in configuration.problems:
         print_message(problem, f"infill-ls {args.command}")
     return configuration.settings

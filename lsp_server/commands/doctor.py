@@ -23,7 +23,7 @@ from inference.models.catalogue import AUTO, EMBEDDED, MODEL_FOR_NEW_USERS
 from inference.remote import address, server_token
 from inference.terminal import printable
 from lsp_server.commands import output
-from lsp_server.commands.arguments import add_model_arguments, flag_settings
+from lsp_server.commands.arguments import add_model_arguments, settings_from_flags
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, other_programs_downloads, reuse_downloads_advice
 from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
-    configuration = Configuration(flag_settings(args), os.environ, names=paths_via_links(path))
+    configuration = Configuration(settings_from_flags(args), os.environ, names=paths_via_links(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield CheckResult("infill-ls", Grade.OK, version("infill-ls"))

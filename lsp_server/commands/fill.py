@@ -17,7 +17,7 @@ from lsp_server.commands.arguments import (
     add_model_arguments,
     add_output_arguments,
     add_trust_workspace_argument,
-    flag_settings,
+    settings_from_flags,
     whole_number,
 )
 from lsp_server.context.retrieval import ASKED_MS, ContextGatherer, ContextQuery
@@ -51,7 +51,7 @@ class NoUsableFillError(Exception):
 
 
 @dataclass(frozen=True)
-class NamedFile:
+class FileArgument:
     """A file of the command line that may be read. `real_path` has no links; for standard input it is the name."""
 
     real_path: Path
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         if from_stdin and args.write:
             raise BadInputError("--write needs a file, and stdin is none; leave it out to print the result")
         name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
-        file = open_with_settings(name, args, from_stdin=from_stdin)
+        file = open_file_argument(name, args, from_stdin=from_stdin)
         old = file.snapshot.text
         marker = file.configuration.for_uri(file.snapshot.uri).marker
         if args.marker is not None and args.at:
@@ -124,14 +124,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def open_with_settings(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> NamedFile:
+def open_file_argument(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> FileArgument:
     """The file `name`, or standard input as if it had that name, and the settings around it, whose problems are said.
     Raises BadInputError for a bad argument, and if the file, or the target of a link on its path, may not be read.
     """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     language = language_id_of_path(str(path))
     names = paths_via_links(path)
-    configuration = Configuration(flag_settings(args), os.environ, names=names)
+    configuration = Configuration(settings_from_flags(args), os.environ, names=names)
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
             raise BadInputError(problem)
@@ -143,7 +143,7 @@ def open_with_settings(name: Path, args: argparse.Namespace, *, from_stdin: bool
     if reason := configuration.disabled_reason([alias.as_posix() for alias in names], language, settings):
         raise BadInputError(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
-    return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
+    return FileArgument(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
 def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[holes.HoleSpan]:
@@ -162,7 +162,7 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
 
 
 async def _fill(
-    file: NamedFile, spans: tuple[holes.HoleSpan, ...], args: argparse.Namespace
+    file: FileArgument, spans: tuple[holes.HoleSpan, ...], args: argparse.Namespace
 ) -> tuple[dict[str, Any], str]:
     """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
     candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises

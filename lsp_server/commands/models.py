@@ -12,7 +12,7 @@ from rich.padding import Padding
 from inference.messages import ChooseModelAgain
 from inference.terminal import print_message, printable
 from lsp_server.commands import inference_process, output
-from lsp_server.diagnosis.models import model_setting, probed_catalogue, steps_to_best_model
+from lsp_server.diagnosis.models import model_setting, probe_catalogue, steps_to_best_model
 from lsp_server.diagnosis.workers import format_bytes, survey_workers
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach_to_running
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             asyncio.run(_tell_workers())
         return status
     try:
-        catalogue = asyncio.run(probed_catalogue(args.device, output.progress_printer(as_json=args.json)))
+        catalogue = asyncio.run(probe_catalogue(args.device, output.progress_printer(as_json=args.json)))
     except (OSError, ValueError) as error:
         print_message(f"cannot examine this machine: {error}; run: infill-ls doctor", "infill-ls models")
         return 1

@@ -20,7 +20,7 @@ from inference.terminal import PrintableLogFormatter, print_message
 from lsp_server.commands.arguments import (
     add_model_arguments,
     add_trust_workspace_argument,
-    flag_settings,
+    settings_from_flags,
     settings_without_folder,
 )
 from lsp_server.lsp import transports
@@ -30,7 +30,7 @@ from lsp_server.settings.worker_options import edit_model_options, worker_option
 from lsp_server.worker import WorkerClient
 
 EXIT_USAGE = 2
-EXIT_LIMIT_S = 4.0
+MAX_SHUTDOWN_S = 4.0
 """The process ends this long after the client of stdio has gone, even if something hangs."""
 _TRIES = 20
 _NOT_ENCRYPTED = "WARNING: {} is not encrypted: use a tunnel, since anyone on the way can read your code and the token"
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
-    flags = flag_settings(args)
+    flags = settings_from_flags(args)
     host_port: ListenAddress | None = args.http
     if host_port is None:
         if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
@@ -188,7 +188,7 @@ async def _serve_stdio(start: StartConversation) -> int:
     client, bodies = transports.stdio(start)
     await client.relay_messages(bodies)
     status = client.conversation.exit_status
-    _exit_within(EXIT_LIMIT_S, status)
+    _exit_within(MAX_SHUTDOWN_S, status)
     await client.leave()
     return status
 

@@ -16,7 +16,7 @@ from lsp_server.usage import statistics
 from lsp_server.usage.statistics import usage_file
 
 EXIT_FAILED = 1
-EXIT_NONE = 3
+EXIT_NOTHING_RECORDED = 3
 _MAX_DAYS = 999_999_999
 _COUNTS = """
 SELECT {},
@@ -71,7 +71,7 @@ def _print_report(args: argparse.Namespace) -> int:
     else:
         _show(rows) if rows else print(f"Nothing was shown in {args.days} days.")
         print(_NOTE.format(file=printable(file)))
-    return 0 if rows else EXIT_NONE
+    return 0 if rows else EXIT_NOTHING_RECORDED
 
 
 def _show(rows: Sequence[Mapping[str, object]]) -> None:

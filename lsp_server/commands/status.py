@@ -11,8 +11,8 @@ from inference.terminal import print_message, printable
 from lsp_server.diagnosis.workers import WorkerSurvey, describe_status, survey_as_json, survey_workers
 from lsp_server.worker.paths import runtime_folder
 
-EXIT_SILENT = 1
-EXIT_NONE = 3
+EXIT_UNRESPONSIVE = 1
+EXIT_NO_WORKER = 3
 _STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
 
 
@@ -24,15 +24,15 @@ def run(args: argparse.Namespace) -> int:
     """Prints the running workers; exit status 3 if there is none, 1 if one does not answer or none can."""
     if problem := folder_permission_problem(runtime_folder()):
         print_message(problem, "infill-ls status")
-        return EXIT_SILENT
+        return EXIT_UNRESPONSIVE
     workers = asyncio.run(survey_workers("infill-ls status"))
     if args.json:
         print(json.dumps(survey_as_json(workers)))
     else:
         _show(workers)
     if workers.silent:
-        return EXIT_SILENT
-    return 0 if workers.running else EXIT_NONE
+        return EXIT_UNRESPONSIVE
+    return 0 if workers.running else EXIT_NO_WORKER
 
 
 def _show(workers: WorkerSurvey) -> None:

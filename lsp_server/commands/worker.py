@@ -15,7 +15,7 @@ from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.connect import ensure_private_folders, worker_command
 from lsp_server.worker.paths import paths_of
 
-NAME = "infill-ls worker"
+COMMAND = "infill-ls worker"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             return asyncio.run(_stop(options, force=args.force))
         return asyncio.run(_start(options)) if args.background else _run_here(options)
     except WorkerError as failure:
-        print_message(failure, NAME)
+        print_message(failure, COMMAND)
         return 1
 
 
@@ -55,7 +55,7 @@ def _run_here(options: WorkerOptions) -> int:
 
 async def _start(options: WorkerOptions) -> int:
     tell = progress_printer()
-    async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
+    async with WorkerClient(options, name=COMMAND, on_status=lambda status: tell(describe_loading(status))) as client:
         await client.load()
         if not client.has_model:
             raise WorkerError(ErrorCode.STOPPED, "The worker has ended")
@@ -64,12 +64,12 @@ async def _start(options: WorkerOptions) -> int:
 
 
 async def _stop(options: WorkerOptions, *, force: bool) -> int:
-    async with WorkerClient(options, name=NAME) as client:
+    async with WorkerClient(options, name=COMMAND) as client:
         if await client.shut_down(if_unused=not force):
             print("stopped")
             return 0
         if (status := client.last_status) is None:
             print("no such worker is running")
             return 0
-        print_message(f"other clients use it ({status.clients - 1}); close them, or add --force", NAME)
+        print_message(f"other clients use it ({status.clients - 1}); close them, or add --force", COMMAND)
         return 1

@@ -31,7 +31,7 @@ class CodeChunk:
     words: Counter[str]
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines with their ends, as an editor counts them: `str.splitlines` would also break at a form feed."""
     return [*StringIO(text, newline="")]
 
@@ -39,7 +39,7 @@ def lines_of(text: str) -> list[str]:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def split_chunks(text: str) -> tuple[CodeChunk, ...]:
     """Overlapping pieces of all of a text."""
-    return tuple(chunks_of_lines(lines_of(text)))
+    return tuple(chunks_of_lines(split_lines(text)))
 
 
 def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]:
@@ -53,7 +53,7 @@ def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]
 
 def lines_around(text: str, line: int) -> str:
     """The lines around a line (from 0), but for itself: what is typed there must not choose the pieces."""
-    lines = lines_of(text)
+    lines = split_lines(text)
     return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from inference.messages import BYTES_PER_TOKEN, Snippet, Status, fit_snippets
-from lsp_server.context.bm25 import CodeChunk, chunks_of_lines, lines_around, lines_of, rank_chunks, split_chunks
+from lsp_server.context.bm25 import CodeChunk, chunks_of_lines, lines_around, rank_chunks, split_chunks, split_lines
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
@@ -28,13 +28,13 @@ from lsp_server.syntax.parsing import parse, replace_lone_surrogates
 log = logging.getLogger(__name__)
 MAX_SOURCE_CHARACTERS = 200_000
 """A longer text is data, or generated."""
-MAX_BUFFERS = 12
+MAX_OPEN_FILES = 12
 """How many open documents to consider: the most recently used ones."""
-MAX_IMPORTED = 12
+MAX_IMPORTED_FILES = 12
 """How many imported files to read: the first ones."""
 _MAX_IMPORTS = 1_000
 """How many modules and names to look for: each may be one of a hundred files, and no thread can be stopped."""
-REGION_LINES = 20
+SAME_CONTEXT_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 _VISIBLE_RATIO = 4
 """In front of a hole a model sees at most so many times the tokens that it takes of other texts, and that many behind.
@@ -44,7 +44,7 @@ the text in front won 4 and lost 1.
 """
 TYPING_MS, ASKED_MS = 50, 1_000
 """How long an automatic and an explicit request wait for the parts of other files."""
-MAX_UNFINISHED = 4
+MAX_LATE_THREADS = 4
 """This many unfinished queries mean that their threads hang, as on a lost network drive: do not start more."""
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
@@ -140,10 +140,10 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
     buffers = (
         replace(buffer, path=real) for buffer, real in allowed if real and real != own and _is_source(buffer.text)
     )
-    query = replace(query, others=tuple(islice(buffers, MAX_BUFFERS)))
+    query = replace(query, others=tuple(islice(buffers, MAX_OPEN_FILES)))
     versions = ((buffer.path, buffer.version) for buffer in query.others)
     key = own, query.max_tokens, folders, frozenset(versions)
-    if last and last.key == key and abs(query.line - last.line) <= REGION_LINES and _still_holds(last, query):
+    if last and last.key == key and abs(query.line - last.line) <= SAME_CONTEXT_LINES and _still_holds(last, query):
         return last
     imported = list[OpenFile]()
     snippets = tuple(fit_snippets(_ranked_snippets(query, imported), query.max_tokens))
@@ -191,7 +191,7 @@ def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
     """Pieces of the document that are not around the hole, where the model sees all anyway."""
     text = query.document.text
     if _is_source(text):
-        lines = lines_of(text)
+        lines = split_lines(text)
         starts = [0, *accumulate(map(len, lines))]
         visible_chars = query.max_tokens * BYTES_PER_TOKEN
         hole_offset = starts[min(query.line, len(lines))]
@@ -210,7 +210,7 @@ def _imported(query: ContextQuery) -> list[OpenFile]:
         inside = (file for file in files if file.startswith(folders))
         existing = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
         real = next((path for file_path in existing if (path := query.allowed_path(file_path))), None)
-        if len(buffers) == MAX_IMPORTED:
+        if len(buffers) == MAX_IMPORTED_FILES:
             break
         if real is not None and real not in visited:
             visited.add(real)
@@ -236,7 +236,7 @@ class ContextGatherer:
         """Snippets, most useful first; none without a query, or if that takes longer than `max_ms`. Never raises."""
         if query is None:
             return ()
-        if len(self.unfinished) >= MAX_UNFINISHED:
+        if len(self.unfinished) >= MAX_LATE_THREADS:
             log.info("no context: earlier requests for it are unfinished")
             return ()
         working = asyncio.create_task(in_thread(partial(self._choose, query)))

@@ -16,7 +16,7 @@ from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.workers import format_bytes
 from lsp_server.worker.paths import APP, configured_folder, run_child
 
-TOLD = "told-of-models"
+ADVICE_GIVEN_FILE = "told-of-models"
 """Exists once a user has been told about models."""
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 """Receives what a command is doing."""
 
 
-async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
+async def probe_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
     """The models of the catalogue, and how each runs on this machine, from `inference.serving.probe`. Raises OSError,
     or ValueError, which says why it could not be examined.
     """
@@ -109,11 +109,11 @@ def other_programs_downloads() -> list[dict[str, Any]]:
 def claim_one_time_advice() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
     folder = configured_folder() or platformdirs.user_cache_path(APP, appauthor=False)
-    if (folder / TOLD).exists():
+    if (folder / ADVICE_GIVEN_FILE).exists():
         return False
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / TOLD).touch()
+        (folder / ADVICE_GIVEN_FILE).touch()
     return True
 
 

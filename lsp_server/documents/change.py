@@ -19,10 +19,10 @@ class TextChange:
     def shift(self) -> int:
         return len(self.added) - len(self.removed)
 
-    def applied(self, text: str) -> str:
+    def apply_to(self, text: str) -> str:
         return text[: self.start] + self.added + text[self.end :]
 
-    def move(self, offset: int) -> int:
+    def move_offset(self, offset: int) -> int:
         """`offset` after the change. A cursor where text is typed ends up after that text."""
         if offset >= self.end:
             return offset + self.shift
@@ -68,7 +68,7 @@ class TextRange:
     def slice(self, text: str) -> str:
         return text[self.start : self.end]
 
-    def after(self, change: TextChange) -> "TextRange | None":
+    def after_change(self, change: TextChange) -> "TextRange | None":
         """The range after a change by `trim_equal_ends`, with what was typed at its edges; None if more changed."""
         if self.start <= change.start and change.end <= self.end:
             return TextRange(self.start, self.end + change.shift)

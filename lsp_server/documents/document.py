@@ -107,7 +107,7 @@ class Document:
             change = TextChange(start, old[start:end], replace_lone_surrogates(edit.text))
             if self._tree is not None:
                 edit_tree(self._tree, old, start, end, change.added)
-            self.text = change.applied(old)
+            self.text = change.apply_to(old)
             self.lines = self.lines.edited(start, end, change.added, self.text)
             changes.append(change)
         if len(edits) > MAX_EDITS:
@@ -126,7 +126,7 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """A job to run and then pass to `adopt` before taking a snapshot; None if none is needed."""
+        """A job to run and then pass to `adopt_parse` before taking a snapshot; None if none is needed."""
         if self._snapshot is not None or self._job is not None:
             return self._job
         text = self.text
@@ -144,7 +144,7 @@ class Document:
         self._job = ParseJob(self.language_id, text, old_tree)
         return self._job
 
-    def adopt(self, job: ParseJob) -> bool:
+    def adopt_parse(self, job: ParseJob) -> bool:
         """Adopts the tree of a finished job; False if the text has changed meanwhile."""
         if job is self._job:
             self._snapshot = self._with(job.text, job.tree)

@@ -83,7 +83,7 @@ class LineIndex:
         return edited
 
 
-def first_units(text: str, units: int, encoding: Encoding) -> str:
+def clip_units(text: str, units: int, encoding: Encoding) -> str:
     """The start of `text` that takes `units` of `encoding`; drops a code point that would be split."""
     return text[: _code_points(text, max(units, 0), encoding)]
 

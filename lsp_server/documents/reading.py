@@ -83,7 +83,7 @@ def offset_at_line_col(lines: LineIndex, line_col: str, file: Path) -> int:
     return lines.offset(line - 1, column - 1, Encoding.UTF32)
 
 
-NEW_PREFIX = ".infill-ls-new-"
+NEW_FILE_PREFIX = ".infill-ls-new-"
 
 
 def overwrite_file(file: Path, target: Path, expected: str, text: str) -> None:
@@ -105,7 +105,7 @@ def overwrite_file(file: Path, target: Path, expected: str, text: str) -> None:
 
 def _replace(file: Path, target: Path, old_stat: os.stat_result, text: str) -> None:
     """Raises OSError or BadInputError; then the old file is untouched."""
-    descriptor, name = mkstemp(prefix=NEW_PREFIX, dir=target.parent)
+    descriptor, name = mkstemp(prefix=NEW_FILE_PREFIX, dir=target.parent)
     new = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -13,14 +13,14 @@ from msgspec import Meta, Struct
 
 from inference.messages import Draft, HoleKind
 from lsp_server.actions import (
-    STALE,
+    STALE_MESSAGE,
     Action,
     ActionCancelledError,
     ActionKind,
     ActionNotDoneError,
     distinct_actions,
     fill_actions,
-    holes_of,
+    holes_for,
     partner_refine_actions,
     repair_actions,
 )
@@ -89,9 +89,9 @@ async def perform(
     budget = FillBudget.from_settings(settings, invoked=True)
     snapshot = await session.parsed_snapshot(session.documents[uri])
     if snapshot is None or request.version not in (None, snapshot.version):
-        raise ActionNotDoneError(STALE)
+        raise ActionNotDoneError(STALE_MESSAGE)
     start, end = offsets_of(snapshot.lines, request.range, session.client_capabilities.encoding)
-    holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
+    holes = await asyncio.to_thread(holes_for, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, request.strength, request.instruction)
     session.mark_used(uri)
     try:
@@ -108,7 +108,7 @@ async def perform(
     except WorkerError as failure:
         raise ActionNotDoneError(f"cannot fill: {failure}") from failure
     if not session.is_current(snapshot):
-        raise ActionNotDoneError(STALE)
+        raise ActionNotDoneError(STALE_MESSAGE)
     done_id = f"action-{next(_numbers)}"
     session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms))
     session.feature(PartnerRefiner).expect(done_id, snapshot, holes, texts)

@@ -8,7 +8,7 @@ from lsprotocol import types
 from msgspec import Struct
 
 from inference.models.catalogue import AUTO
-from lsp_server.actions import CANNOT_APPLY, ActionCancelledError, ActionKind, ActionNotDoneError
+from lsp_server.actions import CANNOT_APPLY_MESSAGE, ActionCancelledError, ActionKind, ActionNotDoneError
 from lsp_server.diagnosis.models import NotPulledError, pull
 from lsp_server.handlers.code_action import ActionRequest, perform
 from lsp_server.handlers.inline_completion import accept_suggestion
@@ -49,7 +49,7 @@ def decode_argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
 async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     request: ActionRequest = decode_argument(params, ActionRequest)
     if not session.client_capabilities.apply_edit:
-        return _answer(session, request, applied=False, reason=CANNOT_APPLY)
+        return _answer(session, request, applied=False, reason=CANNOT_APPLY_MESSAGE)
     try:
         done = await perform(session, request, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")

@@ -146,12 +146,12 @@ def did_accept(session: Session, params: DidAcceptParams) -> None:
 
 def accept_suggestion(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     session.feature(NextEditService).accept(uri, suggestion_id)
-    for service in session.features.every(InlineService):
+    for service in session.features.of_class(InlineService):
         service.accept(uri, suggestion_id, units)
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:
     """The user rejected an inline completion; it does not come back automatically."""
-    for service in session.features.every(InlineService):
+    for service in session.features.of_class(InlineService):
         service.reject(params.text_document.uri, params.id)
     session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

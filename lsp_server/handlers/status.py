@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import no_hole_reason
-from lsp_server.diagnosis.models import better_model_offer, probed_catalogue
+from lsp_server.diagnosis.models import better_model_offer, probe_catalogue
 from lsp_server.inline import InlineService
 from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.protocol import RawDocument, RawPosition
@@ -63,7 +63,7 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
         try:
             await session.worker.client.load()
             if session.worker.client.better_model:
-                answer["offer"] = better_model_offer(await probed_catalogue(session.settings.device))
+                answer["offer"] = better_model_offer(await probe_catalogue(session.settings.device))
         except (WorkerError, OSError, ValueError) as error:
             answer["problem"] = str(error)
     return answer

@@ -52,5 +52,5 @@ class RegionRewriter:
         if EditValidator(snapshot).breaks_syntax(inside):
             inside = [edit for edit in inside if edit is nearest_edit(inside, cursor)]
         for edit in sorted(inside, key=lambda edit: -edit.start):
-            text = edit.change(text).applied(text)
+            text = edit.as_text_change(text).apply_to(text)
         return text[prompt.start : last + len(text) - len(request.text)]

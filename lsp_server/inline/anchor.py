@@ -7,7 +7,7 @@ from lsp_server.syntax.lines import is_one_line, line_start
 
 MAX_CHANGED_ELSEWHERE_CHARACTERS = 300
 """After more changes than this outside the range, its result belongs to a different text."""
-MAX_TAKEN_BACK_CHARACTERS = 64
+MAX_DELETED_CHARACTERS = 64
 """Deleting more than this in front of the range means the user is doing something else."""
 MAX_LEAD_CHARACTERS = 1000
 """Compare only the end of a longer statement."""
@@ -52,7 +52,7 @@ class Anchor:
     def contains(self, change: TextChange) -> bool:
         return self.start <= change.start and change.end <= self.end
 
-    def after(self, change: TextChange) -> "Anchor | None":
+    def after_change(self, change: TextChange) -> "Anchor | None":
         """The range after a change, with the text deleted right in front of it as part of it; None if it is lost."""
         if self.contains(change):
             return self._moved(self.start, self.end + change.shift, self.changed_elsewhere)
@@ -67,7 +67,7 @@ class Anchor:
 
     def _extended_back(self, change: TextChange) -> "Anchor | None":
         deleted = change.removed[: self.start - change.start]
-        if len(deleted) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(deleted) or not self.lead.endswith(deleted):
+        if len(deleted) > MAX_DELETED_CHARACTERS or not is_one_line(deleted) or not self.lead.endswith(deleted):
             return None
         extended = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(deleted)])
         return replace(extended, original=deleted + self.original, cursor=self.cursor + len(deleted))
@@ -83,5 +83,5 @@ class Cursor:
     offset: int
     selected: tuple[int, int, str] | None = None
 
-    def after(self, change: TextChange) -> "Cursor":
-        return Cursor(change.move(self.offset))
+    def after_change(self, change: TextChange) -> "Cursor":
+        return Cursor(change.move_offset(self.offset))

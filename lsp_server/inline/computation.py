@@ -68,7 +68,7 @@ class FillComputation:
 
     def follow(self, change: TextChange) -> bool:
         """Follows a change of the text. False: the result has become useless."""
-        anchor = self.anchor.after(change)
+        anchor = self.anchor.after_change(change)
         inside = self.anchor.contains(change)
         if anchor is None or anchor.original != self.anchor.original or (inside and not self._is_typed_on(change)):
             return False

@@ -81,7 +81,7 @@ class SuggestionHistory:
             return False
         text = current.text.removesuffix(requested.text) + text
         refined = replace(current, id=new_id, text=text, invoked=True, shown_from=None, is_refined=True)
-        if not all(item.continues(item.typed(self.text)) for item in (refined, current)):
+        if not all(item.continues(item.typed_part(self.text)) for item in (refined, current)):
             return False
         self.add([refined])
         return True
@@ -106,7 +106,7 @@ class SuggestionHistory:
                     ghost_text = ghost_text.with_empty_range(self.text, cursor.offset)
                 matches.setdefault(ghost_text, suggestion)
         longer = [text for text, item in matches.items() if request.invoked or item.shown_from is not None]
-        shown = [(item, text) for text, item in matches.items() if not any(map(text.begins, longer))]
+        shown = [(item, text) for text, item in matches.items() if not any(map(text.is_start_of, longer))]
         return shown[: request.budget.candidates]
 
     def mark_shown(self, suggestions: ShownSuggestions, *, invoked: bool) -> None:
@@ -128,12 +128,12 @@ def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[Tex
     """The changes whose added text still stands in `text`, to which they led, each at its place there."""
     placed: list[TextChange] = []
     for change in changes:
-        placed = [replace(item, start=change.move(item.start)) for item in placed] + [change]
+        placed = [replace(item, start=change.move_offset(item.start)) for item in placed] + [change]
     return [item for item in placed if text.startswith(item.added, item.start)]
 
 
 def _after_change(suggestions: Sequence[Suggestion], change: TextChange) -> list[Suggestion]:
-    moved = (suggestion.after(change) for suggestion in suggestions)
+    moved = (suggestion.after_change(change) for suggestion in suggestions)
     return [suggestion for suggestion in moved if suggestion is not None]
 
 

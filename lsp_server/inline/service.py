@@ -16,7 +16,7 @@ from inference.messages import Draft
 from lsp_server.context.retrieval import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.positions import first_units
+from lsp_server.documents.positions import clip_units
 from lsp_server.features import Feature, ShownEvent
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
@@ -163,7 +163,7 @@ class InlineService(Feature):
             return
         shown_text = suggestion.text[suggestion.shown_from :]
         accepted_text = (
-            shown_text if units is None else first_units(shown_text, units, self._session.client_capabilities.encoding)
+            shown_text if units is None else clip_units(shown_text, units, self._session.client_capabilities.encoding)
         )
         settings = self._session.settings_of(uri)
         next_request = None
@@ -275,7 +275,7 @@ class InlineService(Feature):
         """Ends a computation that disagrees with the new text, or begins it again with what was typed in the hole."""
         for change in changes:
             for request in computation.waiting:
-                request.cursor = request.cursor.after(change)
+                request.cursor = request.cursor.after_change(change)
         follows = all(computation.follow(change) for change in changes)
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._cancel(state, computation)

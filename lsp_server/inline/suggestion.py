@@ -21,7 +21,7 @@ class GhostText:
     end: int
     text: str
 
-    def begins(self, other: "GhostText") -> bool:
+    def is_start_of(self, other: "GhostText") -> bool:
         """Whether it is only the start of another one in the same place."""
         is_start = self.text != other.text and other.text.startswith(self.text)
         return is_start and (self.start, self.end) == (other.start, other.end)
@@ -58,9 +58,9 @@ class Suggestion:
         """Builds the event for accepting the first `length` characters, which are now in the text."""
         return AcceptedEvent(self.computation_id, length >= len(self.text))
 
-    def after(self, change: TextChange) -> "Suggestion | None":
+    def after_change(self, change: TextChange) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""
-        anchor = self.anchor.after(change)
+        anchor = self.anchor.after_change(change)
         if anchor is None:
             return None
         taken_back = anchor.original[: len(anchor.original) - len(self.anchor.original)]
@@ -96,7 +96,7 @@ class Suggestion:
         """Whether the suggestion begins with `typed` and has more to add."""
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
-    def typed(self, text: str) -> str:
+    def typed_part(self, text: str) -> str:
         """The text typed in its range, without what an editor closed by itself: the longest that fits."""
         anchor = self.anchor
         current = text[anchor.start : anchor.end].removesuffix(anchor.replaced_suffix)

@@ -36,7 +36,7 @@ class EditHistory:
     def old_texts(self, text: str) -> Iterator[str]:
         """Yields the texts before the last edit, before the last two, and so on. `text` is the current one."""
         for count, edit in enumerate(reversed(self._edits), 1):
-            text = TextChange(edit.start, edit.added, edit.removed).applied(text)
+            text = TextChange(edit.start, edit.added, edit.removed).apply_to(text)
             if count < _MAX_OLD_TEXTS or count == len(self._edits):
                 yield text
 

@@ -24,10 +24,10 @@ class NextEdit:
     why: str = field(default="", compare=False)
     score: float = field(default=1.0, compare=False)
 
-    def change(self, text: str) -> TextChange:
+    def as_text_change(self, text: str) -> TextChange:
         return TextChange(self.start, text[self.start : self.end], self.text)
 
-    def after(self, change: TextChange) -> "NextEdit | None":
+    def after_change(self, change: TextChange) -> "NextEdit | None":
         """Returns the same edit after a change; None if the change touched its range."""
         if change.start < self.end and self.start < change.end:
             return None

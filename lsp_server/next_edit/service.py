@@ -120,7 +120,9 @@ class NextEditService(Feature):
         """An accepted edit that is undone is rejected, and the others wait for the next change."""
         accepted = state.accepted
         for change in map(trim_equal_ends, changes):
-            accepted = [(moved, edit) for range_, edit in accepted if (moved := range_.after(change)) is not None]
+            accepted = [
+                (moved, edit) for range_, edit in accepted if (moved := range_.after_change(change)) is not None
+            ]
         undone = [(range_, edit) for range_, edit in accepted if range_.slice(text) == edit.removed]
         state.accepted = [pair for pair in accepted if pair not in undone]
         state.is_quiet = bool(undone)
@@ -215,8 +217,8 @@ class NextEditService(Feature):
         """Returns the offer of an edit of the current text: the same object each time."""
         offers = self._states.setdefault(uri, _State()).offers
         text = self._session.documents[uri].text
-        change = edit.change(text)
-        result = hash(change.applied(text))
+        change = edit.as_text_change(text)
+        result = hash(change.apply_to(text))
         same = (offer for offer in offers.values() if (offer.edit, offer.result_hash) == (edit, result))
         offer = next((offer for offer in same if not offer.is_accepted), None)
         if offer is None:
@@ -267,7 +269,7 @@ class NextEditService(Feature):
 def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
     """The edits after the changes, without those that one of them touched."""
     for change in changes:
-        edits = [moved for edit in edits if (moved := edit.after(change)) is not None]
+        edits = [moved for edit in edits if (moved := edit.after_change(change)) is not None]
     return list(edits)
 
 

@@ -78,7 +78,7 @@ class PartnerRefiner(Feature):
             task.cancel()
 
     def _find_suggestion(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
-        services = self._session.features.every(InlineService)
+        services = self._session.features.of_class(InlineService)
         suggestions = ((service, service.suggestion(uri, suggestion_id)) for service in services)
         return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 
@@ -118,6 +118,6 @@ def _hole_of(draft: Suggestion, text: str) -> HoleSpan:
     """The hole of a suggestion in the current text; the fill must begin with the text typed in it."""
     anchor = draft.anchor
     hole = draft.hole
-    typed = draft.typed(text)
+    typed = draft.typed_part(text)
     start = hole.starts_with if hole.starts_with.startswith(typed) else typed
     return dataclasses.replace(hole, start=anchor.start, end=anchor.end, starts_with=start)

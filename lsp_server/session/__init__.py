@@ -59,11 +59,11 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
-        return next(feature for feature in self.features.every(kind) if type(feature) is kind)
+        return next(feature for feature in self.features.of_class(kind) if type(feature) is kind)
 
     @property
     def is_computing(self) -> bool:
-        return any(feature.is_computing for feature in self.features.every(Feature))
+        return any(feature.is_computing for feature in self.features.of_class(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -245,9 +245,9 @@ class Session:
         running = self._parsing.get(job)
         if running is None:
             running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
-            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.adopt(job)))
+            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.adopt_parse(job)))
         await asyncio.shield(running)  # others may wait for it too
-        is_current = self.documents.get(document.uri) is document and document.adopt(job)
+        is_current = self.documents.get(document.uri) is document and document.adopt_parse(job)
         return document.snapshot() if is_current else None
 
     def mark_used(self, uri: str) -> None:

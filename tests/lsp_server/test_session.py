@@ -251,7 +251,7 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
-    heard = [type(each) for each in session.features.every(Feature)]
+    heard = [type(each) for each in session.features.of_class(Feature)]
     assert heard.index(PartnerRefiner) < heard.index(InlineService) < heard.index(CompletionListService)
 
 

@@ -5,7 +5,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.messages import Hole
 from lsp_server import actions
-from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.fill.pipeline import FillBudget
 from tests.lsp_server.fill.test_budget import snapshot_of
 from tests.lsp_server.inline.scripted_worker import scripted_client
@@ -30,7 +30,7 @@ async def test_the_worker_is_asked_for_strengths(
 ) -> None:
     """One request after the other, as none brings anything that fits."""
     snapshot, end = snapshot_of(text), len(text) - 1
-    action = Action(kind, 0, end, holes_of(kind, snapshot, "???", 0, end), said)
+    action = Action(kind, 0, end, holes_for(kind, snapshot, "???", 0, end), said)
     async with scripted_client(monkeypatch) as (worker, client):
         worker.fills = [""]
         with pytest.raises(ActionNotDoneError):

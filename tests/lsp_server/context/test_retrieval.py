@@ -9,7 +9,7 @@ import pytest
 
 from inference.messages import Snippet, estimate_tokens, fit_snippets
 from lsp_server.context.retrieval import (
-    MAX_UNFINISHED,
+    MAX_LATE_THREADS,
     ContextGatherer,
     ContextQuery,
     OpenFile,
@@ -297,7 +297,7 @@ async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) 
     query = replace(query, unreadable_reason=lambda path, language: None if drive_is_back.wait() else "")
     for _ in range(20):
         assert await source.gather(query, 1) == ()
-    assert len(source.unfinished) == MAX_UNFINISHED
+    assert len(source.unfinished) == MAX_LATE_THREADS
     drive_is_back.set()
     while not (found := await source.gather(query, PATIENT_MS)):
         await asyncio.sleep(0.01)

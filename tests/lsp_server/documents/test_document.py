@@ -34,7 +34,7 @@ def test_changes_lead_from_old_text_to_new(
     assert len(changed) == (1 if more else len(changes))
     for change in changed:
         assert before.startswith(change.removed, change.start)
-        before = change.applied(before)
+        before = change.apply_to(before)
     assert before == document.text
     last = document.snapshot()
     assert (first.text, last.text, first.version, last.version) == (replace_lone_surrogates(text), document.text, 0, 1)
@@ -58,7 +58,7 @@ def test_slow_text_is_parsed_by_a_job() -> None:
     job = document.parse_job()
     assert document.snapshot(quick=True).tree is None
     job.run()
-    assert document.adopt(job)
+    assert document.adopt_parse(job)
     assert job.tree is not None
     assert document.snapshot(quick=True).tree is job.tree
 
@@ -69,7 +69,7 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     document.apply([ContentChange((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
     job.run()
     assert job.tree is None
-    assert not document.adopt(job)
+    assert not document.adopt_parse(job)
 
 
 TEXTS = st.text("ab\n", max_size=12)
@@ -88,7 +88,7 @@ def test_lines_that_no_longer_end_with_carriage_returns_alone(text: str, line: i
 def test_the_difference_of_two_texts_turns_one_into_the_other(old: str, new: str) -> None:
     change = minimal_change(old, new)
     assert old.startswith(change.removed, change.start)
-    assert change.applied(old) == new
+    assert change.apply_to(old) == new
     assert (change.removed, change.added) == ("", "") or old != new
 
 
@@ -98,10 +98,10 @@ def test_the_difference_is_no_larger_than_it_has_to_be(before: str, after: str, 
 
 
 def test_a_cursor_follows_what_is_typed_at_it_and_in_front_of_it() -> None:
-    assert TextChange(3, "", "ab").move(3) == 5
-    assert TextChange(3, "", "ab").move(2) == 2
-    assert TextChange(0, "xyz", "").move(2) == 0
-    assert TextChange(0, "xyz", "").move(5) == 2
+    assert TextChange(3, "", "ab").move_offset(3) == 5
+    assert TextChange(3, "", "ab").move_offset(2) == 2
+    assert TextChange(0, "xyz", "").move_offset(2) == 0
+    assert TextChange(0, "xyz", "").move_offset(5) == 2
 
 
 def test_a_whole_text_that_is_sent_again_moves_nothing() -> None:
@@ -126,4 +126,4 @@ def test_a_whole_text_that_is_sent_again_moves_nothing() -> None:
 def test_a_range_that_grows_takes_in_text_at_its_edges(
     place: tuple[int, int], change: TextChange, expected: tuple[int, int] | None
 ) -> None:
-    assert TextRange(*place).after(change) == (expected and TextRange(*expected))
+    assert TextRange(*place).after_change(change) == (expected and TextRange(*expected))

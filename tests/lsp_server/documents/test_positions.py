@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.documents.positions import Encoding, LineIndex, first_units
+from lsp_server.documents.positions import Encoding, LineIndex, clip_units
 from lsp_server.syntax.parsing import replace_lone_surrogates
 from tests.lsp_server import texts as hard
 
@@ -43,8 +43,8 @@ def test_the_first_units_of_a_text_run_over_its_lines(encoding: Encoding) -> Non
     text = "a\u00e9\n\U0001f600b"
     width = {Encoding.UTF8: 4, Encoding.UTF16: 2, Encoding.UTF32: 1}[encoding]
     before = {Encoding.UTF8: 4, Encoding.UTF16: 3, Encoding.UTF32: 3}[encoding]
-    assert first_units(text, before, encoding) == text[:3]
-    assert first_units(text, before + width, encoding) == text[:4]
-    assert first_units(text, before + width - 1, encoding) == text[:3], "half a character is left out"
-    assert first_units(text, 99, encoding) == text
-    assert first_units(text, 0, encoding) == ""
+    assert clip_units(text, before, encoding) == text[:3]
+    assert clip_units(text, before + width, encoding) == text[:4]
+    assert clip_units(text, before + width - 1, encoding) == text[:3], "half a character is left out"
+    assert clip_units(text, 99, encoding) == text
+    assert clip_units(text, 0, encoding) == ""

@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lsp_server.documents.reading import NEW_PREFIX, BadInputError, overwrite_file
+from lsp_server.documents.reading import NEW_FILE_PREFIX, BadInputError, overwrite_file
 from tests.workers import PATIENCE_S, short_folder
 
 NOBODY = 65_534
@@ -160,6 +160,6 @@ def save_meanwhile(file: Path, done: Event) -> None:
     """Saves as soon as there is a new file, or it is too late."""
     saved = file.parent.with_suffix(".saved")
     saved.write_text(SAVED)
-    while not done.is_set() and not list(file.parent.glob(f"{NEW_PREFIX}*")):
+    while not done.is_set() and not list(file.parent.glob(f"{NEW_FILE_PREFIX}*")):
         pass
     saved.replace(file)

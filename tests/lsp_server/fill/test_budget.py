@@ -9,7 +9,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.messages import HoleKind, Pinned, Snippet
-from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
 from lsp_server.holes import HoleSpan, markers
@@ -168,7 +168,7 @@ async def test_no_fill_repeats_the_comment_with_the_name(asked: Asked, fill_text
 
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
-    action = Action(ActionKind.REPAIR, 0, 8, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    action = Action(ActionKind.REPAIR, 0, 8, holes_for(ActionKind.REPAIR, snapshot, "???", 0, 8))
     doing = asyncio.create_task(action.fill(asked.client, snapshot, invoked()))
     for attempt in (1, 2, 3):
         await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
@@ -183,7 +183,7 @@ async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None
 
 async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
-    action = Action(ActionKind.REPAIR, 0, 8, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    action = Action(ActionKind.REPAIR, 0, 8, holes_for(ActionKind.REPAIR, snapshot, "???", 0, 8))
     asked.worker.fills = ["y"]
     await asked.fill(invoked())  # connected, with a model: no deadline waits for that
     asked.worker.fills = None

@@ -67,7 +67,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
 def typed_into(snapshot: Snapshot, span: HoleSpan, change: TextChange) -> FillComputation:
     request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), DEFAULT_MARKER)
     computation = FillComputation(snapshot, span, request)
-    computation.anchor = computation.anchor.after(change)
+    computation.anchor = computation.anchor.after_change(change)
     return computation
 
 
@@ -75,7 +75,7 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     snapshot, span = at_cursor("def f():‸\n")
     pieces = ("\n    re", "turn", " 1")
     change = TextChange(span.start, "", "\n    r")
-    text = change.applied(snapshot.text)
+    text = change.apply_to(snapshot.text)
     computation = typed_into(snapshot, span, change)
     cursor = text.index("r\n") + 1
     (shown,) = computation.render_draft(draft(*pieces), cursor, text)
@@ -120,7 +120,7 @@ def test_pieces_match_what_is_shown_between_braces() -> None:
     span = hole_at_cursor(snapshot, text.index("}"))
     change = TextChange(text.index("}"), "", "\n\n")
     computation = typed_into(snapshot, span, change)
-    (shown,) = computation.render_draft(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
+    (shown,) = computation.render_draft(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.apply_to(text))
     assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))
 
 

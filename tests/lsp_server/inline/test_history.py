@@ -140,7 +140,7 @@ def test_refinement_may_differ_behind_a_closed_bracket() -> None:
     assert user.history.get("two") is not None
     assert user.shown()[0].startswith("x = ")
     standing = user.history.get("one")
-    assert standing is not None and standing.typed(user.text) == "first("
+    assert standing is not None and standing.typed_part(user.text) == "first("
 
 
 def test_refinement_of_a_changed_statement_is_dropped() -> None:

@@ -108,7 +108,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[TextChange]]:
         removed = now[at : draw(st.integers(at, min(at + 2, len(now))))]
         added = draw(st.sampled_from([*made.text, "()", "[]", ""]) if follows and made.text else TEXTS)
         changes.append(TextChange(at, removed, added))
-        now = changes[-1].applied(now)
+        now = changes[-1].apply_to(now)
     return text, made, changes
 
 
@@ -122,15 +122,15 @@ def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, 
     text, made, changes = edited
     expected, found = applied(made, text), made
     for change in changes:
-        anchor, moved = found.anchor, found.after(change)
+        anchor, moved = found.anchor, found.after_change(change)
         if moved is None:
             return
         if change.end < anchor.start:
-            expected = change.applied(expected)
+            expected = change.apply_to(expected)
         elif change.start > anchor.end:
             shift = len(found.text) - (anchor.end - anchor.start)
-            expected = TextChange(change.start + shift, change.removed, change.added).applied(expected)
-        found, text = moved, change.applied(text)
+            expected = TextChange(change.start + shift, change.removed, change.added).apply_to(expected)
+        found, text = moved, change.apply_to(text)
         assert applied(found, text) == expected
         for offset in range(len(text) + 1):
             shown = found.ghost_text(text, Cursor(offset))

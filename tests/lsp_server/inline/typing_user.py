@@ -49,8 +49,8 @@ class TypingUser:
 
     def change(self, start: int, end: int, added: str) -> None:
         change = TextChange(start, self.text[start:end], added)
-        self.cursor = change.move(self.cursor)
-        self.history.changed([change], change.applied(self.text))
+        self.cursor = change.move_offset(self.cursor)
+        self.history.changed([change], change.apply_to(self.text))
 
     def type(self, text: str, closed: str = "") -> None:
         """Insert text at the cursor; the editor adds `closed` behind it by itself."""
@@ -88,6 +88,6 @@ class TypingUser:
         start, now, changes = self.cursor - len(before), self.text, list[TextChange]()
         for text in texts:
             changes.append(TextChange(start, now[start : self.cursor], text))
-            now = changes[-1].applied(now)
+            now = changes[-1].apply_to(now)
             self.cursor = start + len(text)
         self.history.changed(changes, now)

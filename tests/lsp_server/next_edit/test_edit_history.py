@@ -18,7 +18,7 @@ def changed(history: EditHistory, text: str, batch: list[tuple[int, int, str]]) 
     for start, length, added in batch:
         at = min(start, len(text))
         changes.append(TextChange(at, text[at : at + length], added))
-        text = changes[-1].applied(text)
+        text = changes[-1].apply_to(text)
     history.changed(changes)
     return text
 

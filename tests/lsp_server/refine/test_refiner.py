@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from inference.deadline import Deadline
-from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
@@ -63,7 +63,7 @@ async def test_what_another_model_has_by_its_deadline_is_a_whole_text(monkeypatc
 async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKind) -> tuple[str, ...]:
     """What an action makes of a selected statement where the worker answers at its deadline."""
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
-    action = Action(kind, 0, 12, holes_of(kind, snapshot, "???", 0, 12))
+    action = Action(kind, 0, 12, holes_for(kind, snapshot, "???", 0, 12))
     asking = asyncio.create_task(action.fill(client, snapshot, BUDGET.from_now()))
     await worker.until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
