@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Tr
 from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
 from inference.models.infill_config import HoleNoise
-from lsp_server.holes import body_around, hole_at_cursor, statement_around
+from lsp_server.holes import body_hole_around, hole_at_cursor, statement_around
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_id_of_path, table_of
@@ -68,7 +68,7 @@ def holes_of(path: Path, rng: random.Random) -> Iterator[Hole]:
             start = span.start
         else:
             source = Source.parse(language, text, path.as_uri())
-            span = body_around(source, offset) if rng.random() < 0.3 else None
+            span = body_hole_around(source, offset) if rng.random() < 0.3 else None
             span = span or statement_around(source, offset, offset)
             if span is None:
                 continue

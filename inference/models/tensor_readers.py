@@ -200,8 +200,8 @@ class StoredRows:
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows, float32 (n, I). Raises ModelError."""
         row_bytes = _row_bytes(self._tensor)
-        begins = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
-        raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in begins)
+        is_start_of = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
+        raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in is_start_of)
         return torch.from_numpy(
             affine.dequantise(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
         )

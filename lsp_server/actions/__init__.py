@@ -11,15 +11,15 @@ from inference.messages import REFINED_STRENGTH, FilledHoles, Snippet
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill
-from lsp_server.fill.postprocess import current_texts
+from lsp_server.fill.postprocess import current_hole_texts
 from lsp_server.holes import (
     DEFAULT_MARKER,
     HoleSpan,
-    body_around,
-    function_around,
+    body_hole_around,
+    find_placeholders,
+    function_span_around,
     hole_at_cursor,
     hole_in_selection,
-    placeholders,
     statement_around,
     statement_at,
 )
@@ -133,7 +133,7 @@ class Action:
         if self.kind is ActionKind.REFINE:
             budget = dataclasses.replace(budget, candidates=1)
         repairs = self.kind is ActionKind.REPAIR
-        current = current_texts(snapshot, self.holes)
+        current = current_hole_texts(snapshot, self.holes)
         tries_all = repairs and self.requested_strength is None and await self._breaks_parse(snapshot, current)
         best: FilledHoles | None = None
         for strength in _REPAIR_STRENGTHS if tries_all else (self.strength,):
@@ -205,7 +205,7 @@ def repair_actions(source: Source, marker: str, diagnostics: Sequence[tuple[int,
         if len(actions) == MAX_REPAIRS:
             break
         span = statement_around(source, start, end)
-        if span is None or span in actions or placeholders(source, marker, span.start, span.end):
+        if span is None or span in actions or find_placeholders(source, marker, span.start, span.end):
             continue
         instruction = f"Repair this: {message}"[:MAX_INSTRUCTION_CHARACTERS]
         actions[span] = Action(
@@ -240,7 +240,7 @@ def holes_for(kind: ActionKind, source: Source, marker: str, start: int, end: in
         case ActionKind.FILL_FILE:
             spans = file_placeholders(source, marker)
         case ActionKind.WRITE_BODY:
-            spans = [body_around(source, start)]
+            spans = [body_hole_around(source, start)]
         case ActionKind.REFINE if start == end:
             spans = [statement_at(source, start)]
         case ActionKind.REWORK | ActionKind.REFINE:
@@ -257,12 +257,12 @@ def file_placeholders(source: Source, marker: str) -> Sequence[HoleSpan]:
     """All placeholders of the text, searched once per text: editors ask each time the cursor moves."""
     cached = _placeholders.setdefault(source, {})
     if marker not in cached:
-        cached[marker] = tuple(placeholders(source, marker))
+        cached[marker] = tuple(find_placeholders(source, marker))
     return cached[marker]
 
 
 def function_placeholders(source: Source, marker: str, start: int, end: int) -> list[HoleSpan]:
-    function = function_around(source, start, end)
+    function = function_span_around(source, start, end)
     if function is None:
         return []
     return [span for span in file_placeholders(source, marker) if function[0] <= span.start and span.end <= function[1]]
@@ -278,7 +278,7 @@ def _fill(kind: ActionKind, holes: Sequence[HoleSpan], selected: tuple[int, int]
 
 
 def _body_action(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[Action]:
-    body = body_around(source, start) if function_around(source, start, end) else None
+    body = body_hole_around(source, start) if function_span_around(source, start, end) else None
     if body is None or (automatic and start > body.start):
         return
     exists = bool(source.text[body.start : body.end].strip())

@@ -31,7 +31,7 @@ from lsp_server.documents.reading import (
 )
 from lsp_server.documents.uris import paths_via_links
 from lsp_server.fill.pipeline import FillBudget, FillOptions, fill, unfilled_message
-from lsp_server.fill.postprocess import count_unfilled, current_texts
+from lsp_server.fill.postprocess import count_unfilled, current_hole_texts
 from lsp_server.settings.configuration import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.settings.worker_options import worker_options
@@ -96,12 +96,12 @@ def run(args: argparse.Namespace) -> int:
         marker = file.configuration.for_uri(file.snapshot.uri).marker
         if args.marker is not None and args.at:
             raise BadInputError("--marker cannot be combined with --at")
-        spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else holes.markers(file.snapshot, marker))
+        spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else holes.find_markers(file.snapshot, marker))
         if not spans:
             raise BadInputError(
                 f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at"
             )
-        current = current_texts(file.snapshot, spans)
+        current = current_hole_texts(file.snapshot, spans)
         answer, better = asyncio.run(_fill(file, spans, args))
         texts = answer["candidates"][0]["texts"]
         text = holes.splice(old, spans, texts)
@@ -183,7 +183,7 @@ async def _fill(
                 client,
                 file.snapshot,
                 spans,
-                replace(budget if is_set else budget.from_now(), candidates=max(budget.candidates, _SPARE_CANDIDATES)),
+                replace(budget if is_set else budget.restarted(), candidates=max(budget.candidates, _SPARE_CANDIDATES)),
                 options=FillOptions(seed=args.seed),
                 on_draft=on_draft,
                 context=context,

@@ -89,7 +89,7 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> CheckResult:
-    count = len(holes.markers(snapshot, settings.marker))
+    count = len(holes.find_markers(snapshot, settings.marker))
     advice = "" if count else "the cursor may be in one: check with --at LINE:COL"
     return CheckResult("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 

@@ -20,7 +20,7 @@ from lsp_server.fill.postprocess import (
     MAX_PARSED_HOLES,
     EnclosingSyntax,
     count_unfilled,
-    current_texts,
+    current_hole_texts,
     postprocess_all,
 )
 from lsp_server.settings.schema import Settings
@@ -40,24 +40,26 @@ _LATE_SHARE = 0.25
 """An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
-TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
-UNSURE = "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
-MIN_PROBS = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
+TOO_LATE_MESSAGE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
+UNSURE_MESSAGE = (
+    "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
+)
+MIN_PROB_BY_SETTING = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
 """By the setting `suggestions`: an automatic suggestion ends before its first token that is less likely."""
-CUT_OFF = (
+CUT_OFF_MESSAGE = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
 )
-NOTHING_TO_CHANGE = "nothing to change: the model would write what is already there"
-UNKNOWN_LANGUAGE = (
+NOTHING_TO_CHANGE_MESSAGE = "nothing to change: the model would write what is already there"
+UNKNOWN_LANGUAGE_MESSAGE = (
     "neither a name, nor a language, nor text tells what kind of file this is; choose its language, or save it"
 )
-NOTHING_TOLD = (
+EMPTY_FILE_MESSAGE = (
     "the file is empty, and no comment can tell the model what kind of file it is; begin it, or ask explicitly"
 )
-NOTHING_FITS = "the model found nothing that fits here"
-WHAT_IT_WROTE = "; what it wrote {}"
-UNFILLED = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"
+NOTHING_FITS_MESSAGE = "the model found nothing that fits here"
+DROP_REASONS_MESSAGE = "; what it wrote {}"
+UNFILLED_MESSAGE = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class FillBudget:
             deadline = Deadline(settings.deadline_ms.invoked)
             return cls(settings.candidates.invoked, deadline, settings.max_steps, may_retry=True)
         deadline = Deadline(settings.deadline_ms.automatic)
-        return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROBS[settings.suggestions])
+        return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROB_BY_SETTING[settings.suggestions])
 
     def model_deadline_ms(self, num_texts: int) -> int:
         """What the model gets of the remaining time: without that to fit so many texts, and to be late."""
@@ -94,7 +96,7 @@ class FillBudget:
         late_ms = min(remaining_ms * _LATE_SHARE, LATE_S * 1000) if self.quick else 0.0
         return max(int(remaining_ms - fit_ms - late_ms), 1)
 
-    def from_now(self) -> "FillBudget":
+    def restarted(self) -> "FillBudget":
         return dataclasses.replace(self, deadline=Deadline(self.deadline.timeout_ms))
 
 
@@ -112,7 +114,7 @@ class FillOptions:
     only_whole: bool = False
 
 
-FROM_SCRATCH = FillOptions()
+DEFAULT_OPTIONS = FillOptions()
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,16 @@ class FillResult:
         if self.reason:
             return self.reason
         if postprocess.DropReason.UNSURE in self.drops:
-            return UNSURE
+            return UNSURE_MESSAGE
         if self.cut:
-            return CUT_OFF
+            return CUT_OFF_MESSAGE
         if self.late:
-            return TOO_LATE.format(budget.deadline.timeout_ms, "automatic" if budget.quick else "invoked")
+            return TOO_LATE_MESSAGE.format(budget.deadline.timeout_ms, "automatic" if budget.quick else "invoked")
         if self.unchanged:
-            return NOTHING_TO_CHANGE
-        return NOTHING_FITS + (WHAT_IT_WROTE.format(postprocess.describe_drops(self.drops)) if self.drops else "")
+            return NOTHING_TO_CHANGE_MESSAGE
+        return NOTHING_FITS_MESSAGE + (
+            DROP_REASONS_MESSAGE.format(postprocess.describe_drops(self.drops)) if self.drops else ""
+        )
 
 
 async def fill(
@@ -153,7 +157,7 @@ async def fill(
     spans: Sequence[holes.HoleSpan],
     budget: FillBudget,
     *,
-    options: FillOptions = FROM_SCRATCH,
+    options: FillOptions = DEFAULT_OPTIONS,
     on_draft: OnDraft | None = None,
     context: tuple[Snippet, ...] = (),
     marker: str = "",
@@ -164,7 +168,7 @@ async def fill(
     """
     if budget.quick and not context and (reason := _why_unknown(snapshot)):
         return FillResult([], late=False, reason=reason)
-    request = request_for(snapshot, spans, budget, options, context, marker)
+    request = build_request(snapshot, spans, budget, options, context, marker)
     request = replace(request, drafts=on_draft is not None)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
@@ -179,16 +183,16 @@ async def fill(
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
 
-def request_for(
+def build_request(
     snapshot: Snapshot,
     spans: Sequence[holes.HoleSpan],
     budget: FillBudget,
-    options: FillOptions = FROM_SCRATCH,
+    options: FillOptions = DEFAULT_OPTIONS,
     context: tuple[Snippet, ...] = (),
     marker: str = "",
 ) -> InfillRequest:
     """The request to fill `spans`, without an id and a deadline."""
-    segments = holes.segments(
+    segments = holes.build_segments(
         snapshot.text,
         spans,
         snapshot.text_before,
@@ -223,9 +227,9 @@ def _why_unknown(snapshot: Snapshot) -> str:
     name, texts = file_name(snapshot.uri), (snapshot.text_before, snapshot.text, snapshot.text_after)
     if has_language_hint(snapshot.language_id, name):
         is_told = name_comment(snapshot.language_id, name) or not all(map(is_blank, texts))
-        return "" if is_told else NOTHING_TOLD
+        return "" if is_told else EMPTY_FILE_MESSAGE
     words = (word for text in texts for word in re.finditer(r"\w+", text))
-    return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE  # the text may be long
+    return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE_MESSAGE  # the text may be long
 
 
 def _as_models_read(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
@@ -272,7 +276,7 @@ async def _request_fills(
         )
     finally:
         deadline.stop()
-    current = current_texts(snapshot, spans)
+    current = current_hole_texts(snapshot, spans)
     is_late = answer.done.outcome is Outcome.DEADLINE
     return FillResult(
         candidates,
@@ -287,4 +291,4 @@ async def _request_fills(
 def unfilled_message(texts: Sequence[str], current: Sequence[str]) -> str | None:
     """Says for the user how many holes an answer leaves unfilled; None if it fills them all."""
     count = count_unfilled(texts, current)
-    return UNFILLED.format(count, len(current)) if count else None
+    return UNFILLED_MESSAGE.format(count, len(current)) if count else None

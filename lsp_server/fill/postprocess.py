@@ -125,7 +125,7 @@ def count_errors_with(
     return None if filled is None else count_errors(filled)
 
 
-def least_broken(source: Source, span: HoleSpan, *fills: str, deadline: FitDeadline | None = None) -> str:
+def fill_with_fewest_errors(source: Source, span: HoleSpan, *fills: str, deadline: FitDeadline | None = None) -> str:
     """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
     if len(set(fills)) == 1:
         return fills[0]
@@ -303,7 +303,7 @@ _LeastBroken = Callable[..., str]
 """Takes `HoleSurroundings` and some fills; returns the fill that leaves the fewest errors."""
 
 
-def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, least_broken: _LeastBroken) -> str:
+def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest_errors: _LeastBroken) -> str:
     """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what follows the fill,
     the parse decides.
     """
@@ -313,12 +313,12 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, least_broken: _L
     shorter = hole.ending.without_line_suffix(fill)
     if shorter != fill:
         splits_quotes = any(fill.rstrip()[len(shorter) :].count(quote) % 2 for quote in hole.table.quotes)
-        return least_broken(hole, shorter, fill) if splits_quotes else shorter
+        return fill_with_fewest_errors(hole, shorter, fill) if splits_quotes else shorter
     alternatives = [shorter] if (shorter := hole.ending.text_before_line_suffix(fill)) else []
     last = hole.line_suffix.rstrip()[-1:]
     if not alternatives and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` before `.copy():`
         alternatives = [fill.rstrip()[:-1]]
-    return least_broken(hole, fill, *alternatives)
+    return fill_with_fewest_errors(hole, fill, *alternatives)
 
 
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
@@ -422,7 +422,7 @@ class FillPostprocessor:
             fill = fill.partition("\n")[0]
         if _is_empty(hole, fill):
             return DropReason.EMPTY
-        fill = indent_like(hole, self._source.text, fill)
+        fill = indent_like_surroundings(hole, self._source.text, fill)
         if not hole.literal and _is_empty(hole, fill := hole.ending.cut_at_block_end(fill)):
             return DropReason.REPEATS_BELOW
         if _is_empty(hole, fill := self._cut_at_closer(hole, fill)):
@@ -502,7 +502,7 @@ class FillPostprocessor:
         return fill if offset < 0 or literal.unfinished else self._least_broken(hole, fill[:offset], fill)
 
     def _least_broken(self, hole: HoleSurroundings, *fills: str) -> str:
-        return least_broken(self._named, hole.span, *fills, deadline=self._deadline)
+        return fill_with_fewest_errors(self._named, hole.span, *fills, deadline=self._deadline)
 
 
 def _replace_markers(source: Source, marker: str, deadline: FitDeadline) -> Source:
@@ -552,7 +552,7 @@ def _without_repeated_quotes(prefix: str, fill: str) -> str:
     return fill.lstrip(quotes[0])
 
 
-def indent_like(hole: HoleSurroundings, text: str, fill: str) -> str:
+def indent_like_surroundings(hole: HoleSurroundings, text: str, fill: str) -> str:
     """`fill` indented like the text around it: with tabs or spaces, by its steps, and siblings of the first line as far
     as that.
     """
@@ -659,7 +659,7 @@ MAX_PARSED_HOLES = 8
 """Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not mended."""
 
 
-def current_texts(snapshot: Snapshot, spans: Sequence[HoleSpan]) -> tuple[str, ...]:
+def current_hole_texts(snapshot: Snapshot, spans: Sequence[HoleSpan]) -> tuple[str, ...]:
     return tuple(snapshot.text[span.start : span.end] for span in spans)
 
 
@@ -676,7 +676,7 @@ def postprocess_all(
     First those that fill every hole, last those that break the parse. When `deadline` runs out, holes keep their text.
     A fill ends before its first token with a lower probability than `min_prob`.
     """
-    current = current_texts(snapshot, spans)
+    current = current_hole_texts(snapshot, spans)
     deadline = deadline or FitDeadline()
     fitter = FillPostprocessor(snapshot, deadline, marker, mends=len(spans) <= MAX_PARSED_HOLES)
     results: list[list[str]] = [[] for _ in candidates]

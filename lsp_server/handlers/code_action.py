@@ -29,7 +29,7 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.features import ShownEvent
 from lsp_server.fill.drafts import DraftReader, describe_progress
 from lsp_server.fill.pipeline import FillBudget, unfilled_message
-from lsp_server.fill.postprocess import current_texts
+from lsp_server.fill.postprocess import current_hole_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.read_ahead import ReadAheadPrefill
@@ -78,7 +78,7 @@ class ActionResult:
     unfilled_message: str | None
 
 
-async def perform(
+async def perform_action(
     session: Session, request: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
 ) -> ActionResult:
     """Carries out an action on the text as it is now. Shows progress under `token`. Raises ActionNotDoneError."""
@@ -113,7 +113,7 @@ async def perform(
     session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms))
     session.feature(PartnerRefiner).expect(done_id, snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
-    return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_texts(snapshot, holes)))
+    return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_hole_texts(snapshot, holes)))
 
 
 async def _texts(
@@ -132,7 +132,7 @@ async def _texts(
     result = await action.fill(
         worker,
         snapshot,
-        budget.from_now() if is_refined else budget,  # measured by the partner
+        budget.restarted() if is_refined else budget,  # measured by the partner
         marker=session.settings_of(snapshot.uri).marker,
         on_draft=on_draft,
         context=context,
@@ -160,7 +160,7 @@ def _draft_callback(
 
 NEXT_EDIT_KIND = f"{FILL_KIND}.nextEdit"
 DOWNLOAD_KIND = f"{FILL_KIND}.pullModel"
-Only = Sequence[types.CodeActionKind | str] | None
+RequestedKinds = Sequence[types.CodeActionKind | str] | None
 """The kinds a client asks for. Known kinds are lsprotocol enums, which are also strings."""
 
 
@@ -200,7 +200,7 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
 
 
 async def _next_edit(
-    session: Session, document: Document, snapshot: Snapshot, cursor: int, only: Only
+    session: Session, document: Document, snapshot: Snapshot, cursor: int, only: RequestedKinds
 ) -> list[CodeAction]:
     """The next edit, for clients that do not show it themselves. A model's comes with a later request."""
     capabilities = session.client_capabilities
@@ -218,7 +218,7 @@ async def _next_edit(
     return [CodeAction(title, kind=NEXT_EDIT_KIND, is_preferred=True, edit=change, command=command)]
 
 
-def lsp_kind(action: Action) -> str:
+def code_action_kind(action: Action) -> str:
     """The code action kind in the protocol's sense, to which a user can bind a key."""
     if action.kind is ActionKind.REPAIR:
         return REPAIR_KIND
@@ -239,14 +239,14 @@ def _available(
         *fill_actions(snapshot, marker, start, end, automatic=automatic),
     ]
     actions += partner_refine_actions(snapshot, marker, start, end, partner) if partner else []
-    return distinct_actions([action for action in actions if _requests(params.context.only, lsp_kind(action))])
+    return distinct_actions([action for action in actions if _requests(params.context.only, code_action_kind(action))])
 
 
 def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     diagnostics = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
-    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=diagnostics or None, tags=tags)
+    offered = CodeAction(action.title, kind=code_action_kind(action), diagnostics=diagnostics or None, tags=tags)
     range_ = range_of(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     options = {"strength": action.requested_strength, "instruction": action.instruction}
@@ -258,12 +258,12 @@ def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params
     return offered
 
 
-def _requests(only: Only, kind: str) -> bool:
+def _requests(only: RequestedKinds, kind: str) -> bool:
     """Whether the client asked for `kind`: kinds are prefixes, `refactor` asks for `refactor.rewrite.infill` too."""
     return only is None or any(requested in ("", kind) or kind.startswith(requested + ".") for requested in only)
 
 
-def _requests_ours(only: Only) -> bool:
+def _requests_ours(only: RequestedKinds) -> bool:
     """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to do."""
     is_ours = any(kind.startswith(f"{FILL_KIND}.") for kind in only or ())
     return is_ours or _requests(only, FILL_KIND) or _requests(only, REPAIR_KIND)
@@ -275,7 +275,7 @@ async def code_action_resolve(session: Session, action: CodeAction) -> CodeActio
         return action
     request: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
     try:
-        return attrs.evolve(action, edit=(await perform(session, request, request.kind, None)).edit)
+        return attrs.evolve(action, edit=(await perform_action(session, request, request.kind, None)).edit)
     except ActionCancelledError as cancelled:
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except ActionNotDoneError as reason:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from inference.models.catalogue import AUTO
 from lsp_server.actions import CANNOT_APPLY_MESSAGE, ActionCancelledError, ActionKind, ActionNotDoneError
 from lsp_server.diagnosis.models import NotPulledError, pull
-from lsp_server.handlers.code_action import ActionRequest, perform
+from lsp_server.handlers.code_action import ActionRequest, perform_action
 from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.editor_connection import StoppedByUser
@@ -20,7 +20,7 @@ from lsp_server.session import Session
 from lsp_server.worker import WorkerError
 
 RESTART_COMMAND = f"{COMMAND_PREFIX}restartWorker"
-REFINED = "infill/refined"
+REFINED_NOTIFICATION = "infill/refined"
 """Tells that the partner has written something better."""
 CommandAnswer = dict[str, Any]
 Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaitable[CommandAnswer]]
@@ -51,7 +51,7 @@ async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommand
     if not session.client_capabilities.apply_edit:
         return _answer(session, request, applied=False, reason=CANNOT_APPLY_MESSAGE)
     try:
-        done = await perform(session, request, kind, params.work_done_token)
+        done = await perform_action(session, request, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
     except ActionCancelledError as cancelled:  # the user already knows
         return build_answer(applied=False, reason=str(cancelled))
@@ -126,7 +126,7 @@ async def _refine_suggestion(session: Session, params: types.ExecuteCommandParam
         return build_answer(applied=False, reason=str(nothing))
     except WorkerError as failure:
         return build_answer(applied=False, reason=f"the partner did not answer: {failure}")
-    session.editor.notify(REFINED, {"uri": uri, "id": suggestion_id})
+    session.editor.notify(REFINED_NOTIFICATION, {"uri": uri, "id": suggestion_id})
     return build_answer(applied=True)
 
 

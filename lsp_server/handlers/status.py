@@ -50,7 +50,7 @@ def _document_report(session: Session, params: StatusParams) -> dict[str, Any]:
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
         offset = offset_of(snapshot.lines, params.position, session.client_capabilities.encoding)
-        report["noSuggestion"] = session.feature(InlineService).why_nothing(uri, offset)
+        report["noSuggestion"] = session.feature(InlineService).no_suggestion_reason(uri, offset)
         report["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
     return report
 

@@ -25,14 +25,14 @@ class FunctionBody:
     is_block: bool  # and not just an expression
 
 
-def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
+def function_span_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
     """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
     view = SyntaxView.from_source(source)
     function = next(iter(functions_around(view, start, end)), None) if view else None
     return extent_of(view, function) if view and function else None
 
 
-def body_around(source: Source, offset: int) -> HoleSpan | None:
+def body_hole_around(source: Source, offset: int) -> HoleSpan | None:
     """The body of the innermost function at `offset`, existing or missing; None outside, and without a grammar."""
     view = SyntaxView.from_source(source)
     if view is None:

@@ -25,7 +25,9 @@ MAX_MARKERS = 5000
 """More are left for the next time: no answer fills as many."""
 
 
-def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[HoleSpan]:
+def find_markers(
+    source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None
+) -> list[HoleSpan]:
     """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
     may become several lines; any other is a `MARKER`.
     """
@@ -98,14 +100,14 @@ _MAX_CANDIDATES = 5000
 """How many places to examine; a generated file may have any number."""
 
 
-def placeholders(
+def find_placeholders(
     source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None
 ) -> list[HoleSpan]:
-    """All holes within [start, end), in order and without overlaps: the `markers`, and functions whose body is only
+    """All holes within [start, end), in order and without overlaps: the `find_markers`, and functions whose body is only
     `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
     """
     end = len(source.text) if end is None else end
-    spans = markers(source, marker, start, end)
+    spans = find_markers(source, marker, start, end)
     view = SyntaxView.from_source(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return spans

@@ -24,7 +24,7 @@ class HoleSpan:
     single_line: bool = False
 
 
-def segments(
+def build_segments(
     text: str,
     spans: Sequence[HoleSpan],
     prefix: str = "",
@@ -74,7 +74,7 @@ def replace_markers(text: str, marker: str) -> str:
 
 
 def splice(text: str, spans: Sequence[HoleSpan], fills: Sequence[str]) -> str:
-    """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
+    """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `build_segments`."""
     return "".join(span for pair in zip(pinned_pieces(text, spans), [*fills, ""], strict=True) for span in pair)
 
 

@@ -49,13 +49,13 @@ MAX_STRANGERS = 256
 """Of them, those that are not the user's own."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """How much of a request is dropped after it was refused, so that its client reads why."""
-BODY_S = 10.0
+MAX_ARRIVAL_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
 _MAX_AGENT_CHARACTERS = 100
-HEALTH_MS = 1_000
+HEALTH_TIMEOUT_MS = 1_000
 """How long to wait for the model before saying that it is still loading."""
-END_S = 2
+SHUTDOWN_S = 2
 """How long requests may take to end when the server ends."""
 _LOOK_EVERY_S = 0.1
 _IS_USER = "is_user"
@@ -170,15 +170,15 @@ class CompletionEndpoints:
             await client.close()
 
     async def _health(self, _: Request) -> Response:
-        await self._model(HEALTH_MS)
+        await self._model(HEALTH_TIMEOUT_MS)
         return JSONResponse({"status": "ok"})
 
     async def _models(self, _: Request) -> Response:
-        model = {"id": await self._model(HEALTH_MS), "object": "model", "created": 0, "owned_by": "infill-ls"}
+        model = {"id": await self._model(HEALTH_TIMEOUT_MS), "object": "model", "created": 0, "owned_by": "infill-ls"}
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _tags(self, _: Request) -> Response:
-        name = await self._model(HEALTH_MS)
+        name = await self._model(HEALTH_TIMEOUT_MS)
         return JSONResponse({"models": [{"name": name, "model": name, "size": 0, "digest": "", "details": {}}]})
 
     async def _model(self, limit_ms: int) -> str:
@@ -308,13 +308,13 @@ async def _body(request: Request) -> bytes:
         raise too_long
     body = bytearray()
     try:
-        async with asyncio.timeout(BODY_S):
+        async with asyncio.timeout(MAX_ARRIVAL_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise too_long
     except TimeoutError:
-        raise HTTPException(408, f"the request did not arrive within {BODY_S:g} s; send it faster") from None
+        raise HTTPException(408, f"the request did not arrive within {MAX_ARRIVAL_S:g} s; send it faster") from None
     return bytes(body)
 
 
@@ -377,7 +377,7 @@ class _Transport:
 
 
 class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
-    """Also drops a client whose request, its first or a later one, takes longer than `BODY_S` to arrive, and looks up
+    """Also drops a client whose request, its first or a later one, takes longer than that to arrive, and looks up
     whose the connection is.
 
     A client may close its half once it has sent its request.
@@ -449,7 +449,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self._unread_bytes = 0
             self.transport.write_eof()
             self.transport.resume_reading()
-            self.loop.call_later(BODY_S, self.transport.abort)
+            self.loop.call_later(MAX_ARRIVAL_S, self.transport.abort)
         return is_late
 
     def handle_events(self) -> None:
@@ -461,7 +461,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self._expect_request()
 
     def _expect_request(self) -> None:
-        self._arrival = self.loop.call_later(BODY_S, self._drop)
+        self._arrival = self.loop.call_later(MAX_ARRIVAL_S, self._drop)
 
     def _end_arrival(self) -> None:
         if self._arrival is not None:
@@ -472,7 +472,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
         if self.cycle is not None and not self.cycle.response_complete:  # `_body` has a limit of its own, and answers
             self._expect_request()
         elif not self.transport.is_closing():
-            log.info("a client is dropped: no whole request within %g s", BODY_S)
+            log.info("a client is dropped: no whole request within %g s", MAX_ARRIVAL_S)
             self.transport.close()
 
 
@@ -490,7 +490,7 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: AccessCont
         proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=END_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
     )
     with suppress(NotImplementedError):  # Windows; uvicorn raises the signal again after it has ended
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)

@@ -15,7 +15,7 @@ MIN_PASTE_CHARACTERS = 3
 _MAX_OLD_TEXTS = 100
 """The number of earlier texts to recognise."""
 MAX_REJECTED = 16
-SLIP_CHARACTERS = 2
+MAX_TYPO_CHARACTERS = 2
 """This many wrong characters may be a typing slip; more are intended."""
 _NEAR_CHARACTERS = 100
 """How far before the end of an insertion to look for the cursor."""
@@ -74,7 +74,7 @@ class SuggestionHistory:
         """The suggestion with this id, in its current place; None if unknown."""
         return next((item for item in self._suggestions if item.id == suggestion_id), None)
 
-    def refine(self, requested: Suggestion, new_id: str, text: str) -> bool:
+    def insert_refined(self, requested: Suggestion, new_id: str, text: str) -> bool:
         """Shows `text` ahead of `requested`, the suggestion when it was requested; False if either lost its place."""
         current = self.get(requested.id)
         if current is None or not current.anchor.is_fresh(self.text):
@@ -158,7 +158,7 @@ def shows_rejection(suggestion: Suggestion, change: TextChange, text: str) -> bo
         return False
     typed = text[anchor.start : end]
     same = minimal_change(suggestion.text, typed).start
-    if same == len(suggestion.text) or len(typed) - same <= SLIP_CHARACTERS:
+    if same == len(suggestion.text) or len(typed) - same <= MAX_TYPO_CHARACTERS:
         return False
     near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
     return not any(

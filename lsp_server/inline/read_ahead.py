@@ -16,7 +16,7 @@ from lsp_server.context.retrieval import TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.features import Feature
-from lsp_server.fill.pipeline import FillBudget, request_for
+from lsp_server.fill.pipeline import FillBudget, build_request
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import hole_for_ghost_text
 from lsp_server.settings.schema import Settings
@@ -73,9 +73,9 @@ class ReadAheadPrefill(Feature):
         if context is None:
             return
         budget = FillBudget.from_settings(settings, invoked=False)
-        request = request_for(snapshot, [hole], budget, context=context, marker=settings.marker)
+        request = build_request(snapshot, [hole], budget, context=context, marker=settings.marker)
         try:
-            deadline_ms = budget.from_now().model_deadline_ms(1)  # the window depends on it, as a later request's does
+            deadline_ms = budget.restarted().model_deadline_ms(1)  # the window depends on it, as a later request's does
             await client.request(replace(request, deadline_ms=deadline_ms, prefill_only=True))
         except WorkerError as failure:
             log.info("nothing is read ahead: %s", failure)

@@ -128,7 +128,7 @@ class InlineService(Feature):
         self._cancel_unwanted(state, prefetches=False)
         return request.result
 
-    def why_nothing(self, uri: str, offset: int) -> str | None:
+    def no_suggestion_reason(self, uri: str, offset: int) -> str | None:
         """Why the last request at this place found nothing; None if it found something, or there was none."""
         state = self._states.get(uri)
         silence = state.silence if state else None
@@ -139,18 +139,18 @@ class InlineService(Feature):
             state.explain(request, FillResult([], late=True).why_empty(request.budget))
         request.answer()
 
-    def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
+    def find_suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
         """A suggestion in its current place; None if it is unknown, accepted or rejected."""
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
-    def replace(self, uri: str, requested: Suggestion, text: str) -> bool:
+    def show_refined(self, uri: str, requested: Suggestion, text: str) -> bool:
         """Shows `text` instead of a suggestion, as that was on request; False if it is gone or differs."""
         state = self._states.get(uri)
-        return state is not None and state.history.refine(requested, f"refined-{next(_refinements)}.0", text)
+        return state is not None and state.history.insert_refined(requested, f"refined-{next(_refinements)}.0", text)
 
     def reject(self, uri: str, suggestion_id: str) -> None:
-        if suggestion := self.suggestion(uri, suggestion_id):
+        if suggestion := self.find_suggestion(uri, suggestion_id):
             self._states[uri].history.reject(suggestion_id)
             self._session.features.rejected(uri, suggestion.computation_id)
 
@@ -158,7 +158,7 @@ class InlineService(Feature):
         """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
         is one of these. Prefetches what follows, unless that or fills for this document are switched off.
         """
-        suggestion = self.suggestion(uri, suggestion_id)
+        suggestion = self.find_suggestion(uri, suggestion_id)
         if suggestion is None or suggestion.shown_from is None or units == 0:
             return
         shown_text = suggestion.text[suggestion.shown_from :]
@@ -245,7 +245,7 @@ class InlineService(Feature):
         anchor = suggestion.anchor
         snapshot = state.document.snapshot(quick=True)
         request.cursor = Cursor(anchor.start + len(accepted.text))
-        request.budget = request.budget.from_now()
+        request.budget = request.budget.restarted()
         remaining_hole = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
         hole = hole_for_ghost_text(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
         if hole is not None:

@@ -9,7 +9,7 @@ from inference.messages import REFINED_STRENGTH
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.features import AcceptedEvent, Feature
-from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, FillBudget, FillOptions, fill
+from lsp_server.fill.pipeline import NOTHING_TO_CHANGE_MESSAGE, FillBudget, FillOptions, fill
 from lsp_server.holes import HoleSpan, splice
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
@@ -79,7 +79,7 @@ class PartnerRefiner(Feature):
 
     def _find_suggestion(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
         services = self._session.features.of_class(InlineService)
-        suggestions = ((service, service.suggestion(uri, suggestion_id)) for service in services)
+        suggestions = ((service, service.find_suggestion(uri, suggestion_id)) for service in services)
         return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 
     async def _refine(self, uri: str, suggestion_id: str) -> None:
@@ -102,15 +102,15 @@ class PartnerRefiner(Feature):
             raise NotRefinedError(GONE)
         options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
         result = await fill(
-            client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
+            client, snapshot, [hole], budget.restarted(), options=options, context=context, marker=settings.marker
         )
         max_markers = draft.text.count(settings.marker)
         texts = (candidate.texts[0] for candidate in result.candidates)
         usable = (text for text in texts if text != draft.text and text.count(settings.marker) <= max_markers)
         text = next(usable, None)
         if text is None:
-            raise NotRefinedError(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
-        if not service.replace(uri, draft, text):
+            raise NotRefinedError(NOTHING_TO_CHANGE_MESSAGE if result.candidates else result.why_empty(budget))
+        if not service.show_refined(uri, draft, text):
             raise NotRefinedError(GONE)
 
 

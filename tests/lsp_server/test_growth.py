@@ -19,11 +19,11 @@ from lsp_server.fill.postprocess import postprocess_all
 from lsp_server.holes import (
     DEFAULT_MARKER,
     HoleSpan,
-    body_around,
-    function_around,
+    body_hole_around,
+    find_placeholders,
+    function_span_around,
     hole_at_cursor,
     hole_in_selection,
-    placeholders,
     statement_around,
 )
 from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file
@@ -69,8 +69,8 @@ def holes_at(snapshot: Snapshot) -> list[HoleSpan]:
 def find_every_hole(snapshot: Snapshot) -> None:
     middle = len(snapshot.text) // 2
     holes_at(snapshot)
-    function_around(snapshot, middle, middle)
-    body_around(snapshot, middle)
+    function_span_around(snapshot, middle, middle)
+    body_hole_around(snapshot, middle)
     hole_in_selection(snapshot, 0, middle)
     statement_around(snapshot, middle, middle)
     fill_actions(snapshot, DEFAULT_MARKER, middle, middle)
@@ -82,7 +82,7 @@ def fit_at_cursors(snapshot: Snapshot) -> None:
 
 
 def fit_all(snapshot: Snapshot) -> None:
-    holes = placeholders(snapshot)
+    holes = find_placeholders(snapshot)
     postprocess_all(snapshot, holes, [FilledHoles("1", tuple(f"{hole.starts_with}f(a)" for hole in holes))])
 
 

@@ -89,8 +89,8 @@ async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytes
         ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, CompletionListService)]
         accept_suggestion(session, URI, listed)
         types_text(session, "1")
-        assert session.feature(CompletionListService).suggestion(URI, listed) is None
-        assert session.feature(InlineService).suggestion(URI, ghost) is not None
+        assert session.feature(CompletionListService).find_suggestion(URI, listed) is None
+        assert session.feature(InlineService).find_suggestion(URI, ghost) is not None
 
 
 async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ async def test_the_worker_is_asked_for_strengths(
     async with scripted_client(monkeypatch) as (worker, client):
         worker.fills = [""]
         with pytest.raises(ActionNotDoneError):
-            await action.fill(client, snapshot, BUDGET.from_now())
+            await action.fill(client, snapshot, BUDGET.restarted())
     parts = [part for request in worker.requests for part in request.segments]
     assert [part.strength for part in parts if isinstance(part, Hole)] == asked
 

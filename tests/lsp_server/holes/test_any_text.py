@@ -57,11 +57,11 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     start = data.draw(st.integers(0, len(text)), "start")
     end = data.draw(st.integers(start, len(text)), "end")
     source = Source.parse(language_id, text)
-    found = holes.placeholders(source, "???", start, end)
+    found = holes.find_placeholders(source, "???", start, end)
     assert all(start <= span.start and span.end <= end for span in found)
-    assert set(holes.markers(source, "???", start, end)) <= set(found)
+    assert set(holes.find_markers(source, "???", start, end)) <= set(found)
     holes.splice(text, found, ["x"] * len(found))  # which rejects what overlaps or is out of order
-    function = holes.function_around(source, start, end)
+    function = holes.function_span_around(source, start, end)
     assert function is None or 0 <= function[0] <= start <= end <= max(function[1], end) <= len(text)
     cursor = holes.hole_at_cursor(source, start)
     if cursor is not None and text[cursor.start : cursor.end] != holes.DEFAULT_MARKER:
@@ -72,7 +72,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     fill = data.draw(short_texts, "fill")
     for span in (
         cursor,
-        holes.body_around(source, start),
+        holes.body_hole_around(source, start),
         holes.hole_in_selection(source, start, end),
         holes.statement_around(source, start, end),
     ):
@@ -89,9 +89,9 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
 @pytest.mark.parametrize("language_id", ["python", "typescript", "html", "plain"])
 def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     source, middle = Source.parse(language_id, text), len(text) // 2
-    holes.placeholders(source)
-    holes.function_around(source, middle, middle + 5)
-    holes.body_around(source, middle)
+    holes.find_placeholders(source)
+    holes.function_span_around(source, middle, middle + 5)
+    holes.body_hole_around(source, middle)
     holes.statement_around(source, middle, middle + 5)
     span = holes.hole_at_cursor(source, middle)
     assert span is None or span.start <= middle <= span.end

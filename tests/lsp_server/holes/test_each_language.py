@@ -45,12 +45,12 @@ def test_what_is_found(language_id: str, case: Case) -> None:
 def spans_for(request: str, source: Source, start: int, end: int) -> Sequence[holes.HoleSpan]:
     match request:
         case "placeholders":
-            return holes.placeholders(source)
+            return holes.find_placeholders(source)
         case "function":
-            found = holes.function_around(source, start, end)
+            found = holes.function_span_around(source, start, end)
             return [] if found is None else [holes.HoleSpan(*found, HoleKind.BODY)]
         case "whole body":
-            span = holes.body_around(source, start)
+            span = holes.body_hole_around(source, start)
         case "selection":
             span = holes.hole_in_selection(source, start, end)
         case "statement":

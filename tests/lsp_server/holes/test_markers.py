@@ -24,7 +24,7 @@ MARKERS = [
 def test_markers_are_found(language_id: str, case: Case) -> None:
     """The text of a case has the expected kind in place of each marker."""
     text = re.sub("⟦(body|block|marker)⟧", "???", case.text)
-    spans = holes.markers(Source.parse(language_id, text))
+    spans = holes.find_markers(Source.parse(language_id, text))
     assert holes.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
     for span in spans:
         assert text[span.start : span.end] == "???"
@@ -33,14 +33,14 @@ def test_markers_are_found(language_id: str, case: Case) -> None:
 
 def test_any_text_can_be_the_marker() -> None:
     source = Source.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
-    found = [(span.start, span.single_line) for span in holes.markers(source, "<fill «me»>")]
+    found = [(span.start, span.single_line) for span in holes.find_markers(source, "<fill «me»>")]
     assert found == [(13, False), (30, True)]
 
 
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):
-        spans = holes.markers(Source.parse(language_id, text))
+        spans = holes.find_markers(Source.parse(language_id, text))
         assert holes.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")
 
 
@@ -49,24 +49,24 @@ STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n
 
 def test_a_stub_has_markers_but_no_missing_bodies() -> None:
     text = STUB + "x = ???\n"
-    (span,) = holes.placeholders(Source.parse("python", text, "file:///a.pyi"))
+    (span,) = holes.find_placeholders(Source.parse("python", text, "file:///a.pyi"))
     assert text[span.start : span.end] == "???"
-    assert len(holes.placeholders(Source.parse("python", text, "file:///a.py"))) == 3
+    assert len(holes.find_placeholders(Source.parse("python", text, "file:///a.py"))) == 3
 
 
 def test_only_what_lies_within_the_range_is_found() -> None:
     source = Source.parse("python", "def f():\n    ...\n\ndef g():\n    pass\n")
-    first, second = holes.placeholders(source)
-    assert holes.placeholders(source, start=first.start) == [first, second]
-    assert holes.placeholders(source, start=first.start + 1) == [second]
-    assert holes.placeholders(source, end=second.end - 1) == [first]
-    function = holes.function_around(source, second.start, second.end)
-    assert holes.placeholders(source, "???", *function) == [second]
+    first, second = holes.find_placeholders(source)
+    assert holes.find_placeholders(source, start=first.start) == [first, second]
+    assert holes.find_placeholders(source, start=first.start + 1) == [second]
+    assert holes.find_placeholders(source, end=second.end - 1) == [first]
+    function = holes.function_span_around(source, second.start, second.end)
+    assert holes.find_placeholders(source, "???", *function) == [second]
 
 
 def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
     source = Source.parse("", "def f():\n    ...\n    ???\n")
-    assert holes.placeholders(source) == holes.markers(source) != []
+    assert holes.find_placeholders(source) == holes.find_markers(source) != []
 
 
 def test_missing_grammar_falls_back_to_indentation() -> None:

@@ -25,7 +25,7 @@ def holes_in_text(draw: st.DrawFn) -> tuple[str, list[holes.HoleSpan]]:
 @given(holes_in_text())
 def test_pinned_text_and_holes_make_up_the_text(case: tuple[str, list[holes.HoleSpan]]) -> None:
     text, spans = case
-    parts = holes.segments(text, spans)
+    parts = holes.build_segments(text, spans)
     assert "".join(part.text for part in parts) == text.replace("\ud83d", "\ufffd")
     assert sum(isinstance(part, Hole) for part in parts) == len(spans)
     assert all(part.text for part in parts if isinstance(part, Pinned))
@@ -49,13 +49,13 @@ def test_text_outside_the_holes_is_byte_for_byte_the_same(
 def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
     span = holes.HoleSpan(4, 6, HoleKind.EXPRESSION, "fo", single_line=True)
     asked = Hole(HoleKind.EXPRESSION, starts_with="fo", single_line=True, text="fo")
-    assert holes.segments("x = fo", [span]) == (Pinned("x = "), asked)
+    assert holes.build_segments("x = fo", [span]) == (Pinned("x = "), asked)
 
 
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     text = "a = ???\nb = ???\nc = ???\n"
-    spans = holes.markers(Source.parse("python", text))
-    first, middle, last = holes.segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
+    spans = holes.find_markers(Source.parse("python", text))
+    first, middle, last = holes.build_segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
     assert isinstance(middle, Hole)
     assert middle.text == "???"  # what stands in a hole is the user's
     assert (first, last) == (Pinned("_ before\na = _\nb = "), Pinned("\nc = _\n_ after\n"))
@@ -72,6 +72,6 @@ def test_without_a_marker_text_is_shown_as_it_is(text: str) -> None:
 )
 def test_holes_that_overlap_or_reach_outside_are_an_error(spans: list[holes.HoleSpan]) -> None:
     with pytest.raises(ValueError, match="hole"):
-        holes.segments("abc", spans)
+        holes.build_segments("abc", spans)
     with pytest.raises(ValueError, match="hole"):
         holes.splice("abc", spans, ["x"] * len(spans))

@@ -126,7 +126,7 @@ def test_refinement_keeps_text_deleted_in_front() -> None:
     user = TypingUser.at(HERE, draft)
     user.delete()
     user.delete()
-    assert user.history.refine(draft, "two", "second(2)")
+    assert user.history.insert_refined(draft, "two", "second(2)")
     assert user.shown() == ["x [= second(2)]\n", "x [= first(1)]\n"]
 
 
@@ -136,7 +136,7 @@ def test_refinement_may_differ_behind_a_closed_bracket() -> None:
     user.type("first(")
     user.change(user.cursor, user.cursor, ")")
     user.cursor = len("x = first(")
-    assert user.history.refine(draft, "two", "first(22)")
+    assert user.history.insert_refined(draft, "two", "first(22)")
     assert user.history.get("two") is not None
     assert user.shown()[0].startswith("x = ")
     standing = user.history.get("one")
@@ -147,7 +147,7 @@ def test_refinement_of_a_changed_statement_is_dropped() -> None:
     draft = suggestion(HERE, "first(1)", "one")
     user = TypingUser.at(HERE, draft)
     user.change(0, 1, "y")
-    assert not user.history.refine(draft, "two", "second(2)")
+    assert not user.history.insert_refined(draft, "two", "second(2)")
 
 
 CORRECTED = {

@@ -38,7 +38,7 @@ class Scene:
     def ask(
         self, offset: int = 4, *, invoked: bool = False, budget: FillBudget = BUDGET, pause_s: float = 0.0
     ) -> asyncio.Future[ShownSuggestions]:
-        request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked, pause_s=pause_s)
+        request = InlineRequest(Cursor(offset), budget.restarted(), "???", invoked=invoked, pause_s=pause_s)
         answer = self.service.complete(self.uri, request)
         assert isinstance(answer, asyncio.Future)
         return answer

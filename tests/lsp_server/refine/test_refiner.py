@@ -31,7 +31,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
     ):
         session.open(URI, "python", 1, "x = \nprint(x)\n")
         service = session.feature(InlineService)
-        request = InlineRequest(Cursor(4), BUDGET.from_now(), "???", invoked=True)
+        request = InlineRequest(Cursor(4), BUDGET.restarted(), "???", invoked=True)
         model.fills = ["first(1)"]
         found = service.complete(URI, request)
         assert isinstance(found, asyncio.Future)
@@ -42,7 +42,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
         partner.answer_cut("fir")
         with pytest.raises(NotRefinedError, match=r"cut off.*deadlineMs\.invoked"):
             await asking
-        known = service.complete(URI, InlineRequest(Cursor(4), BUDGET.from_now(), "???"))
+        known = service.complete(URI, InlineRequest(Cursor(4), BUDGET.restarted(), "???"))
         assert not isinstance(known, asyncio.Future)
         assert [suggestion.id for suggestion, _ in known] == [draft.id]
 
@@ -64,7 +64,7 @@ async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKin
     """What an action makes of a selected statement where the worker answers at its deadline."""
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
     action = Action(kind, 0, 12, holes_for(kind, snapshot, "???", 0, 12))
-    asking = asyncio.create_task(action.fill(client, snapshot, BUDGET.from_now()))
+    asking = asyncio.create_task(action.fill(client, snapshot, BUDGET.restarted()))
     await worker.until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
     return (await asking).texts

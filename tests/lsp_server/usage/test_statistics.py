@@ -35,7 +35,7 @@ class Scene:
     counts: Counts
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
-        request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)
+        request = InlineRequest(Cursor(offset), BUDGET.restarted(), "???", invoked=invoked)
         answer = self.session.feature(InlineService).complete(URI, request)
         found = await answer if isinstance(answer, asyncio.Future) else answer
         return [suggestion for suggestion, _ in found]

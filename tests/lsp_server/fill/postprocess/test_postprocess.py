@@ -38,7 +38,7 @@ CASES = [
 
 def at_marker(text: str, fill: str) -> str | None:
     source = Source.parse("python", text)
-    return postprocess.FillPostprocessor(source).fit(holes.markers(source)[0], fill)
+    return postprocess.FillPostprocessor(source).fit(holes.find_markers(source)[0], fill)
 
 
 @pytest.mark.parametrize(("language_id", "case"), CASES)
@@ -85,7 +85,7 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     source = Source.parse("json", text)
     fitter = postprocess.FillPostprocessor(source, marker="???")
     fills = ['"x"', '"x",', "2,"]
-    fitted = [fitter.fit(*each) for each in zip(holes.markers(source), fills, strict=True)]
+    fitted = [fitter.fit(*each) for each in zip(holes.find_markers(source), fills, strict=True)]
     assert fitted == ['"x"', '"x"', "2"]
 
 
@@ -114,7 +114,7 @@ def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
 def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     text = "x = ???\ny = \n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text) - 1)]
+    spans = [*holes.find_markers(snapshot), holes.hole_at_cursor(snapshot, len(text) - 1)]
     candidates = [FilledHoles("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
     found, drops = postprocess.postprocess_all(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
@@ -124,7 +124,7 @@ def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
 def test_what_the_user_typed_is_never_taken_away() -> None:
     text = "value = 1\nother = ???\nvalue"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    spans = [*holes.markers(snapshot), holes.hole_at_cursor(snapshot, len(text))]
+    spans = [*holes.find_markers(snapshot), holes.hole_at_cursor(snapshot, len(text))]
     typed, left = FilledHoles("r", ("2", "value")), FilledHoles("r", ("???", "value"), unfilled=(0,))
     assert [each.texts for each in postprocess.postprocess_all(snapshot, spans, [typed])[0]] == [("2", "value")]
     assert postprocess.postprocess_all(snapshot, spans, [left])[0] == []
@@ -143,7 +143,7 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
 )
 def test_a_marker_hides_no_bracket_around_it(language_id: str, text: str, fill: str, shown: str | None) -> None:
     source = Source.parse(language_id, text)
-    assert postprocess.FillPostprocessor(source, marker="???").fit(holes.markers(source)[0], fill) == shown
+    assert postprocess.FillPostprocessor(source, marker="???").fit(holes.find_markers(source)[0], fill) == shown
 
 
 PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ", ", ", ";", "."]), max_size=12)
@@ -165,7 +165,7 @@ def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> 
 
     assume(lonely(fill) == (0, 0))
     source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
-    fit = postprocess.FillPostprocessor(source).fit(holes.markers(source)[0], fill) or ""
+    fit = postprocess.FillPostprocessor(source).fit(holes.find_markers(source)[0], fill) or ""
     cut, whole = (f"if ({each}{after}) {{" for each in (fit, fill))
     assert sum(lonely(cut)) <= sum(lonely(whole))
     assert not lonely(fit)[1] or lonely(after)[0]
@@ -268,7 +268,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
 
 def rank_by_errors(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
     source = Source.parse(language_id, text)
-    return postprocess.rank_by_errors(source, holes.markers(source), candidates)
+    return postprocess.rank_by_errors(source, holes.find_markers(source), candidates)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_bodies_are_held_against_their_place_too() -> None:
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
     source = Source.parse("python", "def g(:\n    pass\n\nx = ???\n")
-    spans = holes.markers(source)
+    spans = holes.find_markers(source)
     assert postprocess.breaks_parse(source, spans, ["("])
     assert not postprocess.breaks_parse(source, spans, ["f(1)"])
     assert not postprocess.breaks_parse(Source.parse("", source.text), spans, ["("])
