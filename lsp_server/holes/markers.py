@@ -103,7 +103,7 @@ _MAX_CANDIDATES = 5000
 def find_placeholders(
     source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None
 ) -> list[HoleSpan]:
-    """All holes within [start, end), in order and without overlaps: the `find_markers`, and functions whose body is only
+    """All holes within [start, end), in order and without overlaps: the markers, and functions whose body is only
     `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
     """
     end = len(source.text) if end is None else end
