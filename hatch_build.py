@@ -1,4 +1,4 @@
-"""Writes the commit that a package is built from beside its code; a package built from a source archive keeps its own."""
+"""Writes the commit that a package is built from beside its code; a source archive brings it along."""
 
 import subprocess
 from pathlib import Path

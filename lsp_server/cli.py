@@ -59,12 +59,6 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error
 
 
-def _version() -> str:
-    commit = Path(__file__).with_name("commit.txt")  # `hatch_build.py` writes it
-    built = f"commit {commit.read_text('utf-8').strip()}" if commit.exists() else "a checkout"
-    return f"infill-ls {version('infill-ls')} ({built}, torch {version('torch')})"
-
-
 class _Parser(argparse.ArgumentParser):
     """Shows what was given to it without its control characters."""
 
@@ -75,7 +69,10 @@ class _Parser(argparse.ArgumentParser):
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser. It knows only the chosen subcommand's arguments, because only that module is imported."""
     parser = _Parser(prog="infill-ls", description="Fill holes in code with a language model.")
-    parser.add_argument("--version", action="version", version=_version())
+    commit = Path(__file__).with_name("commit.txt")  # hatch_build.py puts it into packages
+    built = f"commit {commit.read_text('utf-8').strip()}" if commit.exists() else "checkout"
+    told = f"infill-ls {version('infill-ls')} ({built}, torch {version('torch')})"
+    parser.add_argument("--version", action="version", version=told)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in _COMMANDS.items():
         command = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")

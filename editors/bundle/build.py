@@ -136,9 +136,12 @@ def download(folder: Path, wheel: Path, platform: Platform, python: str, more: l
 def check_torch(folder: Path, platform: Platform, *, cuda: bool) -> None:
     """On Linux the package index has the torch with CUDA, and an index of PyTorch's the small one."""
     [torch] = folder.glob("torch-*.whl")
-    if cuda and "+cpu" in torch.name or not cuda and platform.system == "Linux" and "+cpu" not in torch.name:
+    is_for_cpu = "+cpu" in torch.name
+    if is_for_cpu if cuda else platform.system == "Linux" and not is_for_cpu:
         found, wanted = ("without CUDA", "CUDA") if cuda else ("with CUDA", "the CPU")
-        sys.exit(f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted}")
+        sys.exit(
+            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted}"
+        )
 
 
 def add_model(folder: Path, name: str) -> str:
@@ -154,7 +157,7 @@ def add_model(folder: Path, name: str) -> str:
     target.mkdir(parents=True)
     for file in [found] if found.is_file() else sorted(found.iterdir()):
         if file.name == model_store.RECORD or model_store.is_wanted_file(file.name):
-            shutil.copy(file.resolve(), target / file.name)
+            (target / file.name).symlink_to(file.resolve())
     return entry.licence
 
 
@@ -164,7 +167,9 @@ def write_licences(folder: Path, wheels: Path, model: str, licence: str) -> None
     for wheel in sorted(wheels.glob("*.whl")):
         about = metadata(wheel)
         terms = about["License-Expression"] or (about["License"] or "").partition("\n")[0]
-        terms = terms or "; ".join(one.split(" :: ")[-1] for one in about.get_all("Classifier") or [] if "License" in one)
+        terms = terms or "; ".join(
+            one.split(" :: ")[-1] for one in about.get_all("Classifier") or [] if "License" in one
+        )
         rows.append(f"{about['Name']} {about['Version']}: {terms or 'see its text'}")
         with ZipFile(wheel) as archive:
             for name in archive.namelist():

@@ -3,7 +3,8 @@
     python3 install.py             install, or update what an earlier bundle installed
     python3 install.py --remove    remove it
 
-Everything goes into one folder, ~/.infill-ls, and nothing else is changed. Runs with any Python 3.
+Everything goes into one folder, ~/.infill-ls, and nothing else is changed. An older Python must be able to read this
+file, so that it can say which one the bundle needs.
 """
 
 import argparse
@@ -14,274 +15,265 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 WINDOWS = os.name == "nt"
-HERE = os.path.dirname(os.path.abspath(__file__))
-HOME = os.path.join(os.path.expanduser("~"), ".infill-ls")  # both plugins look for the server here
+HERE = Path(__file__).resolve().parent
+HOME = Path.home() / ".infill-ls"  # both plugins look for the server here
 ABOUT = "bundle.json"
-MODELS = os.path.join("share", "infill-ls")
-IS_USED = "import psutil, sys; sys.exit(any(sys.argv[1] in word for p in psutil.process_iter(['pid', 'cmdline']) if p.pid != psutil.Process().pid for word in p.info['cmdline'] or []))"
-KEPT = (
-    "import platformdirs as p; print('\\n'.join({str(f('infill-ls', appauthor=False)) for f in"
-    " (p.user_config_path, p.user_state_path, p.user_cache_path, p.user_log_path)}))"
-)
+TRY = "import torch, inference.worker, lsp_server.server"
+IS_USED = """if True:
+    import os, psutil, sys
+    others = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
+    sys.exit(any(sys.argv[1] + os.sep in word for process in others for word in process.info["cmdline"] or []))
+"""
+USER_FOLDERS = """if True:
+    import platformdirs
+    kinds = (platformdirs.user_config_path, platformdirs.user_state_path, platformdirs.user_cache_path,
+             platformdirs.user_log_path)
+    print("\\n".join({str(kind("infill-ls", appauthor=False)) for kind in kinds}))
+"""
 
 
 class InstallError(Exception):
     """What happened, and what to do."""
 
 
-def say(text):
+def say(text: str) -> None:
     print(text, flush=True)
 
 
-def size(count_bytes):
-    return "{:.1f} GB".format(count_bytes / 1e9) if count_bytes >= 1e8 else "{:.1f} MB".format(count_bytes / 1e6)
+def size(count_bytes: int) -> str:
+    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e8 else f"{count_bytes / 1e6:.1f} MB"
 
 
-def bytes_in(folder):
-    return sum(os.lstat(os.path.join(where, name)).st_size for where, _, names in os.walk(folder) for name in names)
+def bytes_in(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
-def read_about(folder):
+def read_about(folder: Path) -> dict:
+    """What a bundle says of itself, or the installation in a folder; empty if there is none."""
     try:
-        with open(os.path.join(folder, ABOUT), encoding="utf-8") as file:
-            about = json.load(file)
+        about = json.loads((folder / ABOUT).read_text("utf-8"))
     except (OSError, ValueError):
-        return None
-    return about if isinstance(about, dict) and about.get("name") == "infill-ls" else None
+        return {}
+    return about if isinstance(about, dict) and about.get("name") == "infill-ls" else {}
 
 
-def own_environment():
-    """Without what would lead pip or Python elsewhere."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-    kept.pop("VIRTUAL_ENV", None)
-    kept["PIP_CONFIG_FILE"] = os.devnull
-    return kept
-
-
-def output_of(*words):
-    """The output of a program. Raises InstallError with what it said last."""
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=own_environment(), check=False)
+def output_of(*words: object) -> str:
+    """The output of a program that no setting of the user leads elsewhere. Raises InstallError with its last words."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
+    environment["PIP_CONFIG_FILE"] = os.devnull
+    command = [str(word) for word in words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=False)
     told = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode:
-        raise InstallError("`{} …` failed; it said:\n{}".format(" ".join(words[:4]), told[-2000:]))
+        raise InstallError(f"{command[0]} failed; it said:\n{told[-2000:]}")
     return told
 
 
-def program(environment, name):
-    return os.path.join(environment, *(("Scripts", name + ".exe") if WINDOWS else ("bin", name)))
+def program(environment: Path, name: str) -> Path:
+    return environment / "Scripts" / f"{name}.exe" if WINDOWS else environment / "bin" / name
 
 
 class Steps:
     """Says each step before it is done, and how long it took."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count, self.number, self.start = count, 0, time.monotonic()
 
-    def run(self, what, work):
+    def run(self, what: str, work, *arguments: object) -> None:
         self.number += 1
-        print("{}/{} {} … ".format(self.number, self.count, what), end="", flush=True)
+        print(f"{self.number}/{self.count} {what} ... ", end="", flush=True)
         start = time.monotonic()
-        result = work()
-        say("{:.0f} s{}".format(time.monotonic() - start, ", " + result if isinstance(result, str) else ""))
+        result = work(*arguments)
+        say(f"{time.monotonic() - start:.0f} s{', ' + result if result else ''}")
 
 
-def use_right_python(about):
+def use_right_python(wanted: str) -> None:
     """Starts this program again with the Python that the bundle is for, where this is another one."""
-    wanted = about["python"]
-    if "{}.{}".format(*sys.version_info[:2]) == wanted and sys.maxsize > 2**32:
+    if "{}.{}".format(*sys.version_info) == wanted and sys.maxsize > 2**32:
         return
-    for words in ([["py", "-" + wanted]] if WINDOWS else []) + [["python" + wanted]]:
-        found = shutil.which(words[0])
-        if found and not subprocess.run([found] + words[1:] + ["-c", ""], stderr=subprocess.DEVNULL, check=False).returncode:
-            sys.exit(subprocess.run([found] + words[1:] + [os.path.abspath(__file__)] + sys.argv[1:], check=False).returncode)
+    for words in [["py", f"-{wanted}"], [f"python{wanted}"]]:
+        words[0] = shutil.which(words[0]) or ""
+        if words[0] and not subprocess.run([*words, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode:
+            sys.exit(subprocess.run([*words, str(HERE / "install.py"), *sys.argv[1:]], check=False).returncode)
     raise InstallError(
-        "this bundle is for Python {0} with 64 bits, and this is Python {1}; there is no python{0} on PATH. "
-        "Install Python {0}, or take the bundle for your Python.".format(wanted, sys.version.split()[0])
+        f"this bundle is for Python {wanted} with 64 bits, this is Python {sys.version.split()[0]}, and there is no "
+        f"python{wanted} on PATH. Install Python {wanted}, or take the bundle for your Python."
     )
 
 
-def check_files(about):
-    for name, digest in about["files"].items():
+def check_files(files: dict) -> None:
+    for name, digest in files.items():
         found = hashlib.sha256()
         try:
-            with open(os.path.join(HERE, *name.split("/")), "rb") as file:
+            with (HERE / name).open("rb") as file:
                 for piece in iter(lambda file=file: file.read(1 << 20), b""):
                     found.update(piece)
         except OSError as error:
-            raise InstallError("{}: {}. Unpack the bundle again.".format(error.filename, error.strerror))
+            raise InstallError(f"{error.filename}: {error.strerror}. Unpack the bundle again.") from None
         if found.hexdigest() != digest:
-            raise InstallError("{} is damaged. Unpack the bundle again, or copy it again.".format(os.path.join(HERE, name)))
+            raise InstallError(f"{HERE / name} is damaged. Copy the bundle again, and unpack it again.")
 
 
-def check_folder(folder):
-    if os.path.isdir(folder) and os.listdir(folder) and not read_about(folder):
-        raise InstallError("{} holds other files. Choose an empty folder: --folder FOLDER".format(folder))
-
-
-def check_space(folder, needed):
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder)
-    free = shutil.disk_usage(folder).free
+def check_space(folder: Path, needed: int) -> None:
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    free = shutil.disk_usage(str(there)).free
     if free < needed:
         raise InstallError(
-            "it needs {} in {}, where {} are free. Free some, or choose another place: --folder FOLDER".format(
-                size(needed), folder, size(free)
-            )
+            f"{folder} needs {size(needed)}, and {size(free)} are free there. Make room, or choose another disk with "
+            "--folder FOLDER"
         )
 
 
-def make_environment(environment):
+def make_environment(environment: Path) -> None:
     import venv
 
-    venv.EnvBuilder(symlinks=not WINDOWS, with_pip=False).create(environment)
+    venv.EnvBuilder(symlinks=not WINDOWS, with_pip=False).create(str(environment))
 
 
-def install_packages(environment):
-    wheels = os.path.join(HERE, "wheels")
-    names = sorted(os.listdir(wheels))
-    [pip] = [name for name in names if name.startswith("pip-")]
-    [own] = [name for name in names if name.startswith("infill_ls-")]
-    output_of(
-        program(environment, "python"), os.path.join(wheels, pip, "pip"), "install", "--no-index", "--find-links", wheels,
-        "--no-cache-dir", "--no-compile", "--disable-pip-version-check", "--no-warn-script-location", os.path.join(wheels, own) + "[http]",
-    )
-    return "{} packages, {}".format(len(names) - 1, size(bytes_in(environment)))
+def install_packages(environment: Path) -> str:
+    """With the bundle's own pip: some systems' Python has none. What is used is compiled when it is first used."""
+    wheels = HERE / "wheels"
+    [pip], [own] = wheels.glob("pip-*.whl"), wheels.glob("infill_ls-*.whl")
+    options = ("--no-index", "--no-cache-dir", "--no-compile", "--disable-pip-version-check")
+    words = (pip / "pip", "install", *options, "--find-links", wheels, f"{own}[http]")
+    output_of(program(environment, "python"), *words)
+    return f"{len(list(wheels.iterdir())) - 1} packages, {size(bytes_in(environment))}"
 
 
-def link(source, target):
-    """The same file under a second name where the disk allows it, otherwise a copy."""
+def link(source: str, target: str) -> None:
+    """The same file under a second name where the disk allows that, otherwise a copy."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copy(source, target)
 
 
-def put_files(folder, environment):
-    """The models into the environment, the plugins beside it."""
-    if os.path.isdir(os.path.join(HERE, "models")):
-        shutil.copytree(os.path.join(HERE, "models"), os.path.join(environment, MODELS), copy_function=link)
+def put_files(folder: Path, environment: Path) -> None:
+    """The model into the environment, where the server finds it; the plugins and this file beside that."""
+    if (HERE / "models").is_dir():
+        shutil.copytree(str(HERE / "models"), str(environment / "share" / "infill-ls"), copy_function=link)
     for name in ("nvim", "licences"):
-        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-        shutil.copytree(os.path.join(HERE, name), os.path.join(folder, name))
-    for name in os.listdir(folder):
-        if name.endswith(".vsix"):
-            os.remove(os.path.join(folder, name))
-    for name in os.listdir(HERE):
-        if name.endswith((".vsix", ".py", ".txt")):
-            shutil.copy(os.path.join(HERE, name), folder)
+        shutil.rmtree(str(folder / name), ignore_errors=True)
+        shutil.copytree(str(HERE / name), str(folder / name))
+    for old in folder.glob("*.vsix"):
+        old.unlink()
+    for file in (*HERE.glob("*.vsix"), HERE / "install.py", HERE / "README.txt"):
+        shutil.copy(str(file), str(folder))
 
 
-def switch(folder, environment):
-    """Makes `bin/infill-ls` the new environment's: editors start that."""
+def switch(folder: Path, environment: Path) -> None:
+    """Makes `bin/infill-ls`, which editors start, the new environment's."""
     new = program(environment, "infill-ls")
-    target = os.path.join(folder, "bin", os.path.basename(new))
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    shutil.copy(new, target + ".new")
-    os.replace(target + ".new", target)
-    shutil.copy(os.path.join(HERE, ABOUT), folder)
+    target = folder / "bin" / new.name
+    target.parent.mkdir(exist_ok=True)
+    shutil.copy(str(new), f"{target}.new")
+    Path(f"{target}.new").replace(target)
+    shutil.copy(str(HERE / ABOUT), str(folder))
 
 
-def environments(folder):
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.startswith("env-")]
+def is_used(environment: Path) -> bool:
+    """Whether an editor's server runs from it. A worker that no editor uses ends first."""
+    server, python = program(environment, "infill-ls"), program(environment, "python")
+    if not server.exists() or not python.exists():
+        return False
+    subprocess.run([str(server), "worker", "--stop"], capture_output=True, check=False)
+    return bool(subprocess.run([str(python), "-c", IS_USED, str(environment)], check=False).returncode)
 
 
-def is_used(environment):
-    python = program(environment, "python")
-    return os.path.exists(python) and bool(subprocess.run([python, "-c", IS_USED, environment], check=False).returncode)
+def remove_earlier(folder: Path, environment: Path) -> None:
+    for earlier in folder.glob("env-*"):
+        if earlier != environment and is_used(earlier):
+            say(f"An editor still uses {earlier}. Restart your editors; the next update removes it.")
+        elif earlier != environment:
+            shutil.rmtree(str(earlier), ignore_errors=True)
 
 
-def remove_earlier(folder, environment):
-    for earlier in environments(folder):
-        if earlier != environment:
-            if is_used(earlier):
-                say("{} is still used. Restart your editors; the next update removes it.".format(earlier))
-            else:
-                shutil.rmtree(earlier, ignore_errors=True)
-
-
-def install(folder):
-    about = read_about(HERE)
-    if about is None:
-        raise InstallError("{} is not beside this file: unpack the whole bundle, and start its installer there.".format(ABOUT))
-    use_right_python(about)
-    before = read_about(folder)
-    check_folder(folder)
-    model_bytes = bytes_in(os.path.join(HERE, "models"))
-    needed = about["environment_bytes"] + model_bytes
+def install(folder: Path) -> None:
+    about, before = read_about(HERE), read_about(folder)
+    if not about:
+        raise InstallError(f"there is no {ABOUT} in {HERE}. Unpack the whole bundle, and start the installer there.")
+    use_right_python(about["python"])
+    if not before and folder.is_dir() and any(folder.iterdir()):
+        raise InstallError(f"{folder} holds other files. Choose an empty folder with --folder FOLDER")
+    needed = about["environment_bytes"] + bytes_in(HERE / "models")
     say("infill-ls {version} for {platform}, Python {python}, with the model {model}".format(**about))
-    say("{} into {} ({}). Nothing else is changed, and no network is used.".format(
-        "Updates {} there".format(before["version"]) if before else "Installs", folder, size(needed)))
+    what = f"Updates {before['version']} in" if before else "Installs into"
+    say(f"{what} {folder} ({size(needed)}). Nothing else is changed, and no network is used.")
     check_space(folder, needed)
-    os.makedirs(folder, exist_ok=True)
-    taken = [int(name.rpartition("-")[2]) for name in environments(folder)]
-    environment = os.path.join(folder, "env-{}".format(max(taken, default=0) + 1))
+    folder.mkdir(parents=True, exist_ok=True)
     if not before:
-        shutil.copy(os.path.join(HERE, ABOUT), folder)  # from here on the folder is ours
+        shutil.copy(str(HERE / ABOUT), str(folder))  # from here on the folder is ours
+    numbers = [int(path.name[len("env-") :]) for path in folder.glob("env-*")]
+    environment = folder / f"env-{max(numbers, default=0) + 1}"
     steps = Steps(5)
     try:
-        steps.run("checking the bundle's files", lambda: check_files(about))
-        steps.run("making a Python environment", lambda: make_environment(environment))
-        steps.run("installing packages", lambda: install_packages(environment))
-        steps.run("putting the model and the plugins there", lambda: put_files(folder, environment))
-        steps.run("trying it", lambda: output_of(program(environment, "python"), "-c", "import torch, lsp_server.server, inference.worker"))
+        steps.run("checking the bundle's files", check_files, about["files"])
+        steps.run("making a Python environment", make_environment, environment)
+        steps.run("installing packages", install_packages, environment)
+        steps.run("adding the model and the plugins", put_files, folder, environment)
+        steps.run("starting it once", output_of, program(environment, "python"), "-c", TRY)
         switch(folder, environment)
     except BaseException:
         say("")
-        shutil.rmtree(environment if before else folder, ignore_errors=True)
+        shutil.rmtree(str(environment if before else folder), ignore_errors=True)
         raise
     remove_earlier(folder, environment)
-    say("Installed: {}, in {:.0f} s".format(output_of(program(environment, "infill-ls"), "--version"), time.monotonic() - steps.start))
-    say_next(folder, about)
+    told = output_of(program(environment, "infill-ls"), "--version")
+    say(f"Installed {told} in {time.monotonic() - steps.start:.0f} s")
+    say_how_to_go_on(folder)
 
 
-def say_next(folder, about):
-    server = program(folder, "infill-ls").replace("Scripts", "bin")
+def say_how_to_go_on(folder: Path) -> None:
+    server, plugin = folder / "bin" / program(folder, "infill-ls").name, (folder / "nvim").as_posix()
+    [vsix] = folder.glob("*.vsix")
     elsewhere = folder != HOME
-    vsix = os.path.join(folder, "infill-ls-{}.vsix".format(about["version"]))
-    say("\nVS Code:  code --install-extension \"{}\"".format(vsix))
+    options = f"{{ cmd = {{ '{server.as_posix()}', 'serve' }} }}" if elsewhere else ""
+    words = f' --folder "{folder}"' if elsewhere else ""
+    say(f'\nVS Code:  code --install-extension "{vsix}"')
     if elsewhere:
-        say("          and set infill.executable to {}".format(server))
-    options = "{{ cmd = {{ '{}', 'serve' }} }}".format(server.replace("\\", "/")) if elsewhere else ""
-    say("Neovim:   add to init.lua: vim.opt.runtimepath:prepend('{}')".format(os.path.join(folder, "nvim").replace("\\", "/")))
-    say("                           require('infill').setup({})".format(options))
-    say("Others:   the command is {} serve".format(server))
-    say("\nTo update, run the installer of a newer bundle. To remove it:")
-    say("  {} \"{}\" --remove{}".format("py" if WINDOWS else "python3", os.path.join(folder, "install.py"), " --folder \"{}\"".format(folder) if elsewhere else ""))
+        say(f"          and set infill.executable to {server}")
+    say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend('{plugin}')")
+    say(f"                           require('infill').setup({options})")
+    say(f"Others:   the command is {server} serve")
+    say("\nTo update, run the installer of a newer bundle. To remove:")
+    say(f'  {"py" if WINDOWS else "python3"} "{folder / "install.py"}" --remove{words}')
 
 
-def remove(folder):
-    if read_about(folder) is None:
-        raise InstallError("infill-ls is not installed in {}".format(folder))
-    kept = []
-    for environment in environments(folder):
+def remove(folder: Path) -> None:
+    if not read_about(folder):
+        raise InstallError(f"infill-ls is not installed in {folder}")
+    kept = ""
+    for environment in folder.glob("env-*"):
         if is_used(environment):
-            raise InstallError("infill-ls is running. Close your editors, run `{} worker --stop --force`, then try again.".format(program(environment, "infill-ls")))
-        if os.path.exists(program(environment, "python")):
-            kept = [path for path in output_of(program(environment, "python"), "-c", KEPT).splitlines() if os.path.exists(path)]
+            raise InstallError("an editor uses infill-ls. Close your editors, then try again.")
+        if program(environment, "python").exists():
+            told = output_of(program(environment, "python"), "-c", USER_FOLDERS)
+            kept = ", ".join(path for path in told.splitlines() if Path(path).exists())
     freed = bytes_in(folder)
-    shutil.rmtree(folder)
-    say("Removed {} ({}).".format(folder, size(freed)))
-    say("The extension in VS Code stays: code --uninstall-extension infill-ls.infill")
+    shutil.rmtree(str(folder))
+    say(f"Removed {folder} ({size(freed)}).")
+    say("If you installed VS Code's extension: code --uninstall-extension infill-ls.infill")
     if kept:
-        say("Your settings, statistics, logs and caches stay: {}".format(", ".join(kept)))
+        say(f"Your settings, statistics and logs stay: {kept}")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="Installs infill-ls from this bundle, without a network.")
-    parser.add_argument("--folder", default=HOME, help="where to install it (default: %(default)s)")
+    parser.add_argument("--folder", default=str(HOME), help="where to install it (default: %(default)s)")
     parser.add_argument("--remove", action="store_true", help="remove it")
     options = parser.parse_args()
-    folder = os.path.abspath(os.path.expanduser(options.folder))
+    folder = Path(os.path.expandvars(options.folder)).expanduser().absolute()
     try:
         (remove if options.remove else install)(folder)
     except InstallError as error:
-        sys.exit("infill-ls: {}".format(error))
+        sys.exit(f"infill-ls: {error}")
     except OSError as error:
-        sys.exit("infill-ls: {}: {}".format(error.filename or folder, error.strerror or error))
+        sys.exit(f"infill-ls: {error.filename or folder}: {error.strerror or error}")
     except KeyboardInterrupt:
-        sys.exit("infill-ls: stopped; nothing was installed" if not options.remove else "infill-ls: stopped")
+        sys.exit("infill-ls: stopped; what was there before is unchanged")
 
 
 if __name__ == "__main__":

@@ -93,14 +93,12 @@ def pull_target(model: str) -> PullTarget:
 def find_model(model: str) -> Path | None:
     """The folder of a model, or its only file in the hub's own cache; None if a file is missing or cut off."""
     of = pull_target(model)
-    installed = replace(of, folder=Path(sys.prefix, "share", "infill-ls", of.folder.name))  # it came with the packages
-    return next((here.folder for here in (of, installed) if _is_whole(here)), None) or _find_in_cache(of)
-
-
-def _is_whole(of: PullTarget) -> bool:
-    record = read_record(of.folder, of.repo)
-    is_begun = record.complete if record else (of.folder / (of.only or CONFIG_FILE)).is_file()
-    return is_begun and not _find_wrong_file(of, record)
+    for folder in (of.folder, Path(sys.prefix, "share", "infill-ls", of.folder.name)):  # the latter is a bundle's
+        record = read_record(folder, of.repo)
+        is_begun = record.complete if record else (folder / (of.only or CONFIG_FILE)).is_file()
+        if is_begun and not _find_wrong_file(replace(of, folder=folder), record):
+            return folder
+    return _find_in_cache(of)
 
 
 def _find_wrong_file(of: PullTarget, record: PullRecord | None) -> Path | None:
