@@ -31,8 +31,10 @@ _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS = 256
 _NEW_PLACE, _NEW_LINE, _NEXT_KEY = (395, 5.5), (80, 7.0), (6, 3.0)
 """A line's mean passes in `bench passes`: rows of the prompt and of drafts to verify; passes that write."""
-_REST = 1.3
-"""A pass takes this many times as long as its products."""
+_REST, _REST_ON_GPU = 1.15, 1.3
+"""A pass takes this many times as long as its products, on a processor without its small operations."""
+_SMALL_PER_PASS, _SMALL_PER_ROW = 1e9, 2e7
+"""On one thread the small operations take as long as products of a row with so many weights."""
 _PROMPT_TOKENS_PER_PASS = 8
 """Computed for Apple's GPUs: M1 has 2.6 TFLOPS and reads 68 GB/s, M3 Max 14 and 400."""
 _SHAPE, _COPIES = (3072, 1024), 4
@@ -120,14 +122,15 @@ def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s
     benchmark, threads = cpu_kernel_times(), torch.get_num_threads()
     dtype = candidate_formats(torch.device("cpu"), None)[0]
     size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
-    pass_s = max(weights * benchmark.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
-    row_s = of_layers * benchmark.prompt_row_ns / 1e9 / threads
-    return SuggestionTimes.from_passes(PassTimes(1000 * _REST * pass_s, 1000 * _REST * row_s))
+    pass_ms = max(weights * benchmark.one_row_ns / 1e6 / threads, 1000 * weights * size / reads_bytes_per_s)
+    row_ms = of_layers * benchmark.prompt_row_ns / 1e6 / threads
+    small_ms = [each * benchmark.one_row_ns / 1e6 for each in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
+    return SuggestionTimes.from_passes(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
 
 
 def predict_times_on_gpu(read_bytes: float, reads_bytes_per_s: float) -> SuggestionTimes:
     """For a GPU that shares the memory: a pass reads it once, and many tokens of a prompt are computed beside it."""
-    pass_ms = 1000 * _REST * read_bytes / reads_bytes_per_s
+    pass_ms = 1000 * _REST_ON_GPU * read_bytes / reads_bytes_per_s
     return SuggestionTimes.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
 
 
