@@ -139,11 +139,11 @@ class NextEditJudgeRun(NextEditRun):
         tokens = yield from self._decode(context, draft, _INSERTION_ENDS)
         written = _INSERTED.match(self.output)
         text = re.sub(r"(?m)^\+", "", written[0]) if written and tokens else current
-        texts = (text, *_changes_alone(current, text)) if text.strip() and text != current else ()
+        texts = (text, *changes_alone(current, text)) if text.strip() and text != current else ()
         return [ScoredEdit(start, start + len(current), new, _WRITTEN_SCORE) for new in texts]
 
 
-def _changes_alone(old: str, new: str) -> list[str]:
+def changes_alone(old: str, new: str) -> list[str]:
     """`old` with each of the changes that lead to `new`, alone; none if there is one change, or many."""
     words, new_words = _WORD_OR_SIGN.findall(old), _WORD_OR_SIGN.findall(new)
     opcodes = SequenceMatcher(None, words, new_words, autojunk=False).get_opcodes()

@@ -15,6 +15,7 @@ BROKEN = "import sys\nimfrom a import b\n"
     ("marked", "old", "wanted"),
     [
         (CALL.replace("use", "u|se"), CHANGED, "use(\n    f,\n)\n"),
+        ("func f() {\n\tu|se()\n\tend()\n}\n", "func g() {\n\tuse()\n\tend()\n}\n", "\tuse()\n\tend()\n"),
         (CALL.replace("    f", "    f|"), CHANGED, "    f,\n"),
         (CALL.replace("load", "lo|ad"), CHANGED, None),
         (CALL.replace("use", "u|se"), None, None),
@@ -25,6 +26,6 @@ BROKEN = "import sys\nimfrom a import b\n"
 )
 def test_what_begins_at_the_cursor_may_be_written_anew(marked: str, old: str | None, wanted: str | None) -> None:
     cursor, text = marked.index("|"), marked.replace("|", "")
-    snapshot = Document("file:///a.py", "python", 1, text).snapshot()
+    snapshot = Document("file:///a", "go" if "func" in text else "python", 1, text).snapshot()
     region = lines_to_rewrite(NextEditInput(snapshot, [] if old is None else [old], cursor), text)
     assert (region and text[slice(*region)]) == wanted

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.engine.next_edit.judging import NextEditJudgeRun
+from inference.engine.next_edit.judging import NextEditJudgeRun, changes_alone
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
@@ -47,9 +47,10 @@ def test_of_the_edits_of_one_place_the_likeliest_is_found(middle: Engine, hunk: 
     assert [(edit.start, edit.end, edit.text) for edit in edits] == [(*LINE, "print(width)\n")]
 
 
-def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
+def test_nothing_is_offered_below_the_margin_or_without_proposals(middle: Engine) -> None:
     work = NextEditJudgeRun(middle.loaded, request(*EDITS), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
+    assert answered(middle, request())[0] == ()
 
 
 @pytest.mark.parametrize("proposals", [(), EDITS, (ScoredEdit(0, 17, "def area(hight):\n"),)])
@@ -61,8 +62,8 @@ def test_for_a_region_the_model_writes_an_edit_too(middle: Engine, proposals: tu
     assert all(edit.text.strip() and edit.text != TEXT[edit.start : edit.end] for edit in edits)
 
 
-def test_without_proposals_nothing_is_found(middle: Engine) -> None:
-    assert answered(middle, request())[0] == ()
+def test_what_the_model_writes_is_judged_with_each_change_alone() -> None:
+    assert changes_alone("imfrom a\n", "from a, b\n") == ["from a\n", "imfrom a, b\n"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,6 @@ def test_without_proposals_nothing_is_found(middle: Engine) -> None:
     [
         (ScoredEdit(-1, 4, "x"),),
         (ScoredEdit(4, 4, "x"),),
-        (ScoredEdit(4, len(TEXT) + 1, "x"),),
         (ScoredEdit(0, 4, "x" * (MAX_PROPOSED_CHARACTERS + 1)),),
         EDITS * MAX_PROPOSALS,
     ],
