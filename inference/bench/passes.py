@@ -86,10 +86,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         figures.update({f"{case}_ratio": ours[f"{case}_s"] / figures[f"{case}_s"] for case in _CASES})
     family = engine.loaded.fim_adapter
     on_gpu = family.device.type == "cuda"
-    machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
+    processor = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"
     return load | {
-        "system_info": f"{threads}: {machine} | {engine.dtype}",
+        "system_info": f"{threads}: {family.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
         "predicted": vars(SuggestionTimes.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),

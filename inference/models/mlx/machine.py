@@ -50,15 +50,14 @@ def is_installed(*, with_vlm: bool) -> bool:
 
 
 def is_default(*, with_vlm: bool) -> bool:
-    """Whether MLX computes where no device is named: on Apple silicon, unless it is missing or broken."""
+    """Whether MLX computes where no device is named: on Apple silicon with its GPU, unless it is missing or broken."""
     if not (install_hints.is_apple_silicon() and is_installed(with_vlm=with_vlm)):
         return False
     try:
-        require_mlx_device(with_vlm=with_vlm)
+        return require_mlx_device(with_vlm=with_vlm).on_gpu  # a virtual machine may have none; there torch is faster
     except ModelError as error:
         logging.getLogger(__name__).warning("%s; the processor computes instead", error)
         return False
-    return True
 
 
 def unusable_error(why: object, *, with_vlm: bool) -> ModelError:

@@ -4,32 +4,24 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.workers import infill_ls
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 
 
-@pytest.fixture(scope="module")
-def answer(runtime_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What `infill-ls fill --device mlx` prints for a file with two holes. Its worker stays."""
-    file = tmp_path_factory.mktemp("source") / "sized.py"
+def test_the_command_fills_holes_jointly_and_names_the_device(runtime_folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sized.py"
     file.write_text(SOURCE)
     options = ("--device", "mlx", "--json", "--steps", 4, "--seed", 1, "--deadline-ms", 100_000)
     done = infill_ls("fill", file, *options)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_the_command_fills_holes_jointly_and_names_the_device(answer: dict[str, object]) -> None:
+    answer = json.loads(done.stdout)
     assert answer["device"] == "mlx:cpu"
-    assert re.fullmatch(re.escape(SOURCE).replace(re.escape("???"), "(.+)"), str(answer["result"]))
+    assert re.fullmatch(re.escape(SOURCE).replace(re.escape("???"), "(.+)"), answer["result"])
 
 
 def test_doctor_names_the_device_and_the_format(runtime_folder: Path) -> None:
-    done = infill_ls("doctor", "--device", "mlx")
-    assert "mlx:cpu float32" in done.stdout
+    assert "mlx:cpu float32" in infill_ls("doctor", "--device", "mlx").stdout
 
 
 def test_models_predicts_the_bits_of_the_file() -> None:
