@@ -111,12 +111,16 @@ def test_recorded_shapes_share_their_memory() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "8bit"])
-def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
-    """In bfloat16 a passage may part from the CPU's after some tokens, where two are nearly as likely."""
+def test_a_model_that_fills_the_middle_writes_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
+    """By plain passes and by captured ones. In bfloat16 a passage may part from the CPU's after some tokens."""
     folder = random_checkpoint(tmp_path / "model", "qwen2")
     ids = list(range(20, 60))
     on_cpu = greedy(loaded(folder), ids, 8)
     on_device = registry.load_model(str(folder), device="cuda", dtype=dtype)
     assert isinstance(on_device, LlamaFimAdapter)
     same = 8 if dtype == "float32" else 1
-    assert greedy(on_device, ids, 8)[:same] == on_cpu[:same]
+    for _ in range(2):
+        assert greedy(on_device, ids, 8)[:same] == on_cpu[:same]
+        while on_device.run_idle_task():
+            pass
+        assert on_device.network.note == ""

@@ -1,10 +1,9 @@
 """Captures the passes of up to 16 rows of a model that writes in order, and their logits, as CUDA graphs.
 
-A captured pass has the keys and values of one prompt in a buffer, of which it sees the first 1,024 rows, or twice as
-many, and so on: a mask hides those behind each row. Rows that only pad it are written there, too, and soon overwritten.
+The keys and values before a captured pass are copied into a buffer: of 1,000 tokens 12 MB for the 0.5B, 57 for a 7B, of
+which a pass reads 0.4 and 4.5 GB. It sees 1,024 rows of that, or twice as many, and so on; a mask hides what is behind
+each row, and the rows that only pad it.
 """
-
-import weakref
 
 import torch
 from torch import Tensor
@@ -26,7 +25,6 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         self._captured: dict[tuple[int, int], CapturedPass] = {}
         """By rows and by how many rows they see; 0: their logits."""
         self._buffer = self.empty_cache(_SIZES[-1]).keys_values.zero_()
-        self._mirrored: weakref.ref[TensorKvCache] | None = None
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, cache: TensorKvCache, num_last: int) -> Tensor:
@@ -39,14 +37,10 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         captured = self._captured.get((width, size))
         if captured is None or captured.replay is None:
             return super().forward(ids, cache, num_last)
-        if self._mirrored is None or self._mirrored() is not cache:
-            self._mirrored, cache.mirrored = weakref.ref(cache), 0
-        missing = slice(cache.mirrored, start)
-        self._buffer[..., missing, :] = cache.keys_values[..., missing, :]
+        self._buffer[..., :start, :] = cache.keys_values[..., :start, :]
         positions = torch.arange(start, start + width, device=self.device)
         hidden = captured.replayed(ids, positions[None])[:, count - num_last : count].clone()
         cache.write(start, self._buffer[..., start:end, :])
-        cache.mirrored = end
         cache.ids += new_ids
         return hidden
 
@@ -61,7 +55,6 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled pass, if there is one."""
-        self._mirrored = None  # that writes to the buffer
         return self.captures.capture_next(self._captured)
 
     def _schedule(self, size: int) -> None:

@@ -6,7 +6,7 @@ float32. Shapes: B sequences, n rows of each, T rows that they see, H heads of w
 size, d the width, V the vocabulary.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,13 +48,10 @@ class TensorKvCache(KvCache):
     def __init__(self, keys_values: Tensor) -> None:
         super().__init__()
         self.keys_values = keys_values
-        self.mirrored = 0
-        """How many of its rows a captured pass has, too."""
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin = len(self.ids)
-        self.mirrored = min(self.mirrored, begin)
         end = begin + keys.shape[1]
         both = self.keys_values[layer]
         both[0, :, :, begin:end] = keys.transpose(1, 2)
@@ -71,7 +68,6 @@ class TensorKvCache(KvCache):
     @torch.inference_mode()
     def write(self, begin: int, rows: Tensor) -> None:
         """See `KvCache`. Rows (L, 2, 1, G, n, D)."""
-        self.mirrored = min(self.mirrored, begin)
         self.keys_values[..., begin : begin + rows.shape[-2], :] = rows
 
     def resize(self, length: int, capacity: int) -> None:
@@ -105,13 +101,6 @@ class LlamaNetwork(CausalNetwork):
         self._is_exact = isinstance(head, DenseLinear) and head.weight.dtype == torch.float32
         self._attention_dtype = torch.float32 if self.on_cpu or self._is_exact else torch.bfloat16
         self._inv_freq = inv_freq
-
-    def packed_linears(self) -> Iterator[PackedLinear]:
-        for layer in self.layers:
-            for each in (layer.queries_keys_values, layer.out, layer.gate_up, layer.down):
-                yield from (part for part in getattr(each, "parts", [each]) if isinstance(part, PackedLinear))
-        if isinstance(self.head, PackedLinear):
-            yield self.head
 
     def empty_cache(self, capacity: int) -> TensorKvCache:
         """See `CausalNetwork`. On a CPU in 16 bits, as in llama.cpp, unless exact."""

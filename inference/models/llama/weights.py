@@ -60,8 +60,9 @@ def load_network(
 
     dtype = devices.choose_fitting_dtype(checkpoint.name, device, devices.free_bytes(device), candidates, weight_bytes)
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
-    network = NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda).network(progress)
-    network.note = packed.use_triton_kernels(network.packed_linears()) if on_cuda else ""
+    builder = NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda)
+    network = builder.network(progress)
+    network.note = packed.use_triton_kernels(builder.packed_linears) if on_cuda else ""
     return network, dtype
 
 
@@ -86,6 +87,7 @@ class NetworkBuilder:
         self._weights = open_tensors(checkpoint)
         self._shapes = weight_shapes(self._config)
         self._device = device
+        self.packed_linears: list[PackedLinear] = []
         self._packed_dtype = dtype if packs and dtype.endswith("bit") else ""
         of_packed = torch.float32 if device.type == "cpu" else torch.bfloat16
         self._dtype = of_packed if self._packed_dtype else DTYPES[dtype]
@@ -168,7 +170,8 @@ class NetworkBuilder:
             return plain
         stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
         matrix = packed.stack_rows([each.with_rows(partial(self._ordered, name)) for name, each in stored])
-        return PackedLinear(matrix, self._dtype)
+        self.packed_linears.append(PackedLinear(matrix, self._dtype))
+        return self.packed_linears[-1]
 
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0
