@@ -127,7 +127,7 @@ class FillsMiddle:
         prefix, suffix = before[-3 * self._stated.max_prefix_tokens :], hole.after[: 3 * self._stated.suffix_tokens]
         ids: list[int] = []
         vocabulary = self._tokenizer.get_vocab()
-        for is_control, text in self._tokens.parts(prefix, suffix):
+        for is_control, text in self._tokens.prompt_parts(prefix, suffix):
             ids += [vocabulary[text]] * bool(text) if is_control else self._encode(text).ids
         output = self._encode(line + hole.truth)
         forced = sum(end <= len(line) for _, end in output.offsets)

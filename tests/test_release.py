@@ -88,4 +88,4 @@ def test_only_the_job_that_publishes_gets_an_identity() -> None:
 def test_the_command_tells_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out.split()[-1] == PROJECT["version"]
+    assert capsys.readouterr().out.split()[1] == PROJECT["version"]

@@ -1,13 +1,18 @@
 """Chooses a model's device and precision, and checks that it fits there."""
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Any
 
 import psutil
 import torch
 
+from inference.models.checkpoint_files import first_error_line
 from inference.models.family import ModelError
+
+log = logging.getLogger(__name__)
 
 FOUR_BIT = "4bit"
 EIGHT_BIT = "8bit"
@@ -99,3 +104,16 @@ def choose_fitting_dtype(
         f"{name} needs {needed}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another device, or "
         "the embedded model"
     )
+
+
+def use_triton_kernels(layers: Iterable[Any]) -> str:
+    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not."""
+    try:
+        from inference.models import triton_kernels  # not every system has Triton
+
+        triton_kernels.use_triton_kernels(layers)
+    except Exception as error:  # a device may refuse
+        note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
+        log.warning("%s", note)
+        return note
+    return ""

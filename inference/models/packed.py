@@ -4,8 +4,7 @@ Affine groups of 32, weight = scale * code + bias, as most types of GGUF have th
 many matrices as the leading dimensions count.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Self
@@ -14,10 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.models.checkpoint_files import first_error_line
 from inference.models.gguf.affine import GROUP_SIZE
-
-log = logging.getLogger(__name__)
 
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
@@ -201,19 +197,6 @@ def _product(rows: Tensor, weight: PackedWeight | Tensor) -> Tensor:
     if isinstance(weight, PackedWeight):
         return packed_product(rows, weight)
     return functional.linear(rows, weight.to(rows.dtype))
-
-
-def use_triton_kernels(layers: Iterable[Any]) -> str:
-    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not."""
-    try:
-        from inference.models import triton_kernels  # not every system has Triton
-
-        triton_kernels.use_triton_kernels(layers)
-    except Exception as error:  # a device may refuse
-        note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
-        log.warning("%s", note)
-        return note
-    return ""
 
 
 class PackedLinear(nn.Module):

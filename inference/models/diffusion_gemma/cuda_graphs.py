@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.models import packed
 from inference.models.cuda_graphs import CapturedPass, Captures, CudaGraphCapturer
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -202,7 +201,7 @@ def fastest_network(model: Any, *, kernels: bool = True) -> DiffusionGemmaNetwor
     plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
-    note = packed.use_triton_kernels(model.modules()) if kernels and plain.dtype == torch.bfloat16 else ""
+    note = devices.use_triton_kernels(model.modules()) if kernels and plain.dtype == torch.bfloat16 else ""
     network = CudaGraphNetwork(model, CudaGraphCapturer())
     network.decode(
         torch.zeros((1, 1), dtype=torch.long, device=network.device),

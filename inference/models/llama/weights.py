@@ -62,7 +62,7 @@ def load_network(
     is_dynamic = device.type == "cpu" and linear.has_dynamic_int8()
     builder = NetworkBuilder(checkpoint, device, dtype, dynamic=is_dynamic, packs=on_cuda)
     network = builder.network(progress)
-    network.note = packed.use_triton_kernels(builder.packed_linears) if on_cuda else ""
+    network.note = devices.use_triton_kernels(builder.packed_linears) if on_cuda else ""
     return network, dtype
 
 

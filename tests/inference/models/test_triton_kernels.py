@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
-from inference.models import packed, registry
+from inference.models import devices, packed, registry
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.packed import PackedLinear, PackedWeight
 from tests.inference.models.fim.checkpoints import greedy, write_quantised
@@ -135,7 +135,7 @@ def test_a_model_writes_the_same_with_kernels_packed_or_not(random_folder: Path)
             unpacked(model)
         adapter.network = DiffusionGemmaNetwork(model)
         if "kernels" in kind:
-            assert packed.use_triton_kernels(model.modules()) == ""
+            assert devices.use_triton_kernels(model.modules()) == ""
         events = [event for event in Engine(adapter).infill(request) if isinstance(event, FilledHoles)]
         texts.append([event.texts for event in events])
     assert texts[0] != []
@@ -152,7 +152,7 @@ def test_a_model_that_fills_the_middle_writes_the_same(tmp_path: Path) -> None:
     layer = network.layers[0]
     linears = [layer.queries_keys_values, layer.out, layer.gate_up, layer.down, network.head]
     parts = [part for linear in linears for part in getattr(linear, "parts", [linear])]
-    assert packed.use_triton_kernels(parts) == ""
+    assert devices.use_triton_kernels(parts) == ""
     assert network.layers[0].down.product is kernels.packed_product
     assert greedy(family, ids, 1) == wanted
 
@@ -160,17 +160,17 @@ def test_a_model_that_fills_the_middle_writes_the_same(tmp_path: Path) -> None:
 def test_what_kernels_get_wrong_is_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
     """They take the rows of a matrix to lie one behind the other."""
     right, apart = (PackedLinear(packed_randomly((128, 64), 4)[::step]) for step in (1, 2))
-    note = packed.use_triton_kernels([right, apart])
+    note = devices.use_triton_kernels([right, apart])
     assert "it is slower without products in Triton, which are not used: in products of 9 rows" in note in caplog.text
     assert right.product is packed.packed_product
-    assert packed.use_triton_kernels([right]) == ""
+    assert devices.use_triton_kernels([right]) == ""
     assert right.product is kernels.packed_product
 
 
 def test_another_activation_is_left_to_torch() -> None:
     model = random_model().to(DEVICE)
     model.config.text_config.hidden_activation = "silu"
-    assert "its activation is silu" in packed.use_triton_kernels(model.modules())
+    assert "its activation is silu" in devices.use_triton_kernels(model.modules())
 
 
 def run_compiled(code: str, **environment: str) -> str:
@@ -187,7 +187,7 @@ def run_compiled(code: str, **environment: str) -> str:
 
 
 def test_without_a_compiler_it_says_what_to_install() -> None:
-    code = "from inference.models import packed\nprint(packed.use_triton_kernels([]))"
+    code = "from inference.models import devices\nprint(devices.use_triton_kernels([]))"
     assert "Triton needs a C compiler, which is missing; install gcc" in run_compiled(code, PATH="/nowhere", CC="cc")
 
 

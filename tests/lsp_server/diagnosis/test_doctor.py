@@ -200,7 +200,7 @@ def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: 
     as_json = infill_ls("models", "--device", "cpu", "--json")
     found = json.loads(as_json.stdout)
     assert not as_json.stderr
-    assert table[suitable + 1].split()[0] == found["suitable"][0] == found["recommended"]
+    assert found["suitable"][0] == found["recommended"], "a busy machine may be told of another one than above"
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
 
