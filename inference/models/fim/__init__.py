@@ -36,13 +36,9 @@ def check(checkpoint: Checkpoint) -> None:
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    from inference.models import devices
     from inference.models.fim import adapter
     from inference.models.llama import cuda_graphs, precision, weights
-    from inference.models.tensor_readers import open_tensors
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
-    target = devices.choose_device(device)
-    candidates = precision.candidate_formats(target, dtype, open_tensors(checkpoint).packed_dtype)
-    network, dtype_name = weights.load_network(checkpoint, target, candidates, progress)
+    network, dtype_name = weights.load_network(checkpoint, device, dtype, precision.candidate_formats, progress)
     return adapter.LlamaFimAdapter(checkpoint, tokenizer, cuda_graphs.fastest_network(network), dtype_name)

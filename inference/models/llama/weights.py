@@ -1,7 +1,7 @@
 """Reads the weights of a checked checkpoint, one tensor at a time, into the network."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import prod
@@ -41,16 +41,20 @@ _VOCABULARY_BITS = 8
 _TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
 """Names of weights whose rows positions turn."""
 _Table = DenseLinear | Int8Weight | PackedLinear
+Formats = Callable[[torch.device, str | None, str], Sequence[str]]
+"""`precision.candidate_formats`, or `formats_for_many_rows`."""
 _Rows = Iterator[tuple[str, int, Tensor]]
 """Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
 
 
 def load_network(
-    checkpoint: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
+    checkpoint: Checkpoint, device_name: str | None, named: str | None, formats: Formats, progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
     """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
+    device = devices.choose_device(device_name)
     progress(0.05, "checking memory")
     tensors = open_tensors(checkpoint)
+    candidates = formats(device, named, tensors.packed_dtype)
     on_cuda = device.type == "cuda"
 
     def weight_bytes(dtype: str) -> float:

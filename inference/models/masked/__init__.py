@@ -59,13 +59,9 @@ def check(checkpoint: Checkpoint) -> None:
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    from inference.models import devices
     from inference.models.llama import precision, weights
     from inference.models.masked import adapter
-    from inference.models.tensor_readers import open_tensors
 
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
-    target = devices.choose_device(device)
-    candidates = precision.formats_for_many_rows(target, dtype, open_tensors(checkpoint).packed_dtype)
-    network, dtype_name = weights.load_network(checkpoint, target, candidates, progress)
+    network, dtype_name = weights.load_network(checkpoint, device, dtype, precision.formats_for_many_rows, progress)
     return adapter.MaskedDiffusionAdapter(checkpoint.name, network, checkpoint.infill_config, tokenizer, dtype_name)
