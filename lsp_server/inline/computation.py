@@ -39,8 +39,8 @@ class FillComputation:
     selected: tuple[int, int, str] | None = field(init=False)
     draft: Draft | None = None
     """The latest one."""
-    sent_at_s: float | None = None
-    """When the worker was asked, on the event loop's clock; None: not yet."""
+    is_sent: bool = False
+    """Whether the worker was asked."""
     waiting: list[InlineRequest] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
     grace: asyncio.TimerHandle | None = None
@@ -124,7 +124,7 @@ class FillComputation:
         """Whether `change` appends to the typed text, so that the fill may still begin with all of it."""
         hole = self.hole
         typed = self.typed + change.added
-        if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
+        if not self.is_sent or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(LINE_END.findall(change.added))
         if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end

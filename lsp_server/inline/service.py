@@ -266,7 +266,7 @@ class InlineService(Feature):
         """If a request was cancelled, keeps its computation for a moment in case another one takes it over."""
         if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
-        if computation.sent_at_s is None:
+        if not computation.is_sent:
             self._cancel(state, computation)
         else:
             computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
@@ -328,7 +328,7 @@ class InlineService(Feature):
             )
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             if context is not None:
-                computation.sent_at_s = _now_s()
+                computation.is_sent = True
                 settings = self._session.settings_of(computation.snapshot.uri)
                 result = await fill(
                     client,
@@ -417,7 +417,3 @@ class InlineService(Feature):
 
 class CompletionListService(InlineService):
     """The suggestions in the list of an editor that also shows ghost text: neither's answers make the other's stale."""
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

@@ -18,9 +18,8 @@ def computation_at(marked: str, *, sent: bool = True) -> FillComputation:
     text, cursor = with_cursor(marked)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = holes.hole_at_cursor(snapshot, cursor)
-    sent_at_s = 0.0 if sent else None
     request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), holes.DEFAULT_MARKER)
-    return FillComputation(snapshot, hole, request, sent_at_s=sent_at_s)
+    return FillComputation(snapshot, hole, request, is_sent=sent)
 
 
 def types(computation: FillComputation, *keys: str) -> bool:
