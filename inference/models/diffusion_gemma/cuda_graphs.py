@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inference.models import devices
 from inference.models.cuda_graphs import CapturedPass, Captures, CudaGraphCapturer
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
