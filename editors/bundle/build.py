@@ -156,7 +156,7 @@ def add_model(folder: Path, name: str) -> str:
     target = folder / model_store.pull_target(name).folder.name
     target.mkdir(parents=True)
     for file in [found] if found.is_file() else sorted(found.iterdir()):
-        if file.name == model_store.RECORD or model_store.is_wanted_file(file.name):
+        if file.name == model_store.RECORD_FILE or model_store.is_wanted_file(file.name):
             (target / file.name).symlink_to(file.resolve())
     return entry.licence
 

@@ -46,5 +46,5 @@ function server_status()
   local params = { textDocument = vim.lsp.util.make_text_document_params(0) }
   local answer = client:request_sync('infill/status', params, 10000, 0)
   local said = answer and answer.result or {}
-  return { state = said.state, pid = said.pid, detail = said.detail }
+  return { state = said.state, pid = said.pid, detail = said.detail, model = said.model }
 end

@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from huggingface_hub import constants
 from playwright.sync_api import sync_playwright
 
 from inference.models import model_store
@@ -39,7 +40,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
         not_tested(reason)
     made = tmp_path_factory.mktemp("bundle")
     build = (sys.executable, EDITORS / "bundle" / "build.py", "--model", MODEL, "--to", made)
-    subprocess.run(build, cwd=ROOT, env={**os.environ, "TORCH_INDEX": ""}, check=True)
+    subprocess.run(build, cwd=ROOT, env={**os.environ, "TORCH_INDEX": "", "HF_HOME": constants.HF_HOME}, check=True)
     [file] = made.glob("*.zip")
     with ZipFile(file) as archive:
         archive.extractall(made)
