@@ -205,11 +205,14 @@ class Continuation(Protocol):
 
 
 def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:
-    """The length of the common prefix of two texts or lists."""
-    limit = min(len(a), len(b))
-    if list(a[:limit]) == list(b[:limit]):
-        return limit
-    return next(n for n in range(limit) if a[n] != b[n])
+    """The length of the common prefix of two texts or lists. A binary search: Python compares slices fast."""
+    if not (isinstance(a, str) and isinstance(b, str)):
+        a, b = list(a), list(b)
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
+    return low
 
 
 def common_prefix_and_suffix_lengths(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:

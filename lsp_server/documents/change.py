@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from inference.models.family import common_prefix_and_suffix_lengths
+
 
 @dataclass(frozen=True)
 class TextChange:
@@ -31,23 +33,8 @@ class TextChange:
 
 def minimal_change(old: str, new: str) -> TextChange:
     """The smallest single change from `old` to `new`. It is empty if they are equal."""
-    start = _common_length(old, new, len(old), len(new), from_end=False)
-    same_at_end = _common_length(old, new, len(old) - start, len(new) - start, from_end=True)
+    start, same_at_end = common_prefix_and_suffix_lengths(old, new)
     return TextChange(start, old[start : len(old) - same_at_end], new[start : len(new) - same_at_end])
-
-
-def _common_length(a: str, b: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
-    """The number of characters two texts share at one end, within the limits. A binary search."""
-    low = 0
-    high = min(one_limit, other_limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if from_end:
-            same = a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]
-        else:
-            same = a[low:middle] == b[low:middle]
-        low, high = (middle, high) if same else (low, middle - 1)
-    return low
 
 
 def trim_equal_ends(change: TextChange) -> TextChange:
