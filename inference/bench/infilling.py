@@ -5,8 +5,7 @@ The tasks are in the HumanEval-Infilling format. White space at the ends of a fi
 
 With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
 It shows our model a task's pieces of other files as the server does, unless --no-context hides them.
-With --cut, the fills are those of automatic requests, which end before their first token with a lower probability; a
-run continues from its file of predictions, so that other probabilities cost nothing.
+With --cut, the fills are those of automatic requests, which end before their first token with a lower probability.
 """
 
 import argparse
@@ -113,17 +112,14 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
-    """Each task; those that a run with --cut wrote before are not filled again."""
+    """Each task and its fill."""
     tasks = _tasks(args)
-    earlier_results = _earlier_results(args)
     fill = _filler(args)
     file = args.predictions or Path(os.devnull)
-    with file.open("ab" if args.cut else "wb", buffering=0) as predictions:
+    with file.open("wb", buffering=0) as predictions:
         for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
-            result = earlier_results.get(task.task_id)
-            if result is None:
-                result = msgspec.structs.replace(fill(task), model=args.model, context=args.context)
-                predictions.write(msgspec.json.encode(result) + b"\n")
+            result = fill(task)
+            predictions.write(msgspec.json.encode(result) + b"\n")
             yield task, result
 
 
@@ -143,19 +139,6 @@ def _filler(args: argparse.Namespace) -> Filler:
     if args.by:
         return partial(fill_with_llama, args.by)
     return engine_filler(load_warm_engine(args), seed=args.seed, quick=bool(args.cut), context=args.context)
-
-
-def _earlier_results(args: argparse.Namespace) -> dict[str, TaskResult]:
-    """The fills of an earlier run with --cut, by task. Raises BenchError."""
-    file = args.predictions
-    if not (args.cut and file and file.exists()):
-        return {}
-    try:
-        results = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
-    except msgspec.DecodeError as error:
-        raise BenchError(f"{file} holds no fills of this benchmark: {error}; name another file") from error
-    asked = (args.model, args.context)
-    return {result.task_id: result for result in results if (result.model, result.context) == asked}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

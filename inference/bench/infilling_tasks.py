@@ -119,8 +119,7 @@ class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores.
 
     `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows, and
-    `prompt_tokens` what the model read before it wrote. `context` says whether pieces of other files were shown.
-    `pieces` are the fill's tokens, and `probs` their probabilities.
+    `prompt_tokens` what the model read before it wrote. `pieces` are the fill's tokens, `probs` their probabilities.
     """
 
     task_id: str
@@ -131,8 +130,6 @@ class TaskResult(msgspec.Struct, frozen=True):
     steps: int = 0
     passes: int = 0
     tokens: int = 0
-    model: str = ""
-    context: bool = True
     prompt_tokens: int = 0
     pieces: tuple[str, ...] = ()
     probs: tuple[float, ...] = ()
