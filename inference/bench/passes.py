@@ -78,7 +78,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
         ours, *theirs = _fill_all(tasks, fillers)
         peers_info = [
-            {"command": command, "system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+            {"command": command, "load_s": load_s, "memory_mb": peer.memory_mb}
             for command, peer, load_s in zip(args.peer, peers, loads_s, strict=True)
         ]
     peers_info += [{"url": url} for url in args.url]

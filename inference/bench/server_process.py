@@ -8,7 +8,6 @@ A wheel may hold code for fewer instruction sets than the processor has, so comp
 """
 
 import os
-import re
 import socket
 import time
 from collections.abc import Sequence
@@ -22,8 +21,6 @@ import psutil
 from inference.bench import BenchError
 
 _CONTEXT_TOKENS = "4096"
-_SAYS_INFO = "4"
-"""The level of llama.cpp's log from which it names the instruction sets."""
 
 
 class ModelServerProcess:
@@ -56,12 +53,6 @@ class ModelServerProcess:
         raise TimeoutError(f"{name} did not start in {self._start_s:.0f} s: {self._log_text()[-2000:]}")
 
     @property
-    def system_info(self) -> str:
-        """llama.cpp's line about the instruction sets it uses; empty if it wrote none."""
-        match = re.search(r"system_info:.*", self._log_text())
-        return match[0] if match else ""
-
-    @property
     def memory_mb(self) -> int:
         """Its resident memory, which includes mapped weights."""
         return int(self._process.memory_info().rss) >> 20
@@ -81,7 +72,7 @@ class ModelServerProcess:
 def start_llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ModelServerProcess:
     """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
     words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
-    return ModelServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
+    return ModelServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS], log)
 
 
 def post_to_llama(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
