@@ -143,7 +143,7 @@ def cpu_kernel_times() -> KernelTimes:
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
     cached = machine_cache.read("speed", KernelTimes)
     benchmark = cached.get(key)
-    if benchmark is None or not _makes_sense(benchmark):
+    if benchmark is None:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -154,11 +154,6 @@ def cpu_kernel_times() -> KernelTimes:
             torch.set_num_threads(threads)
         machine_cache.save("speed", {**cached, key: benchmark})
     return benchmark
-
-
-def _makes_sense(benchmark: KernelTimes) -> bool:
-    """Whether a kept measurement can be one."""
-    return 0 < benchmark.prompt_row_ns <= benchmark.one_row_ns < 1
 
 
 @torch.inference_mode()

@@ -285,13 +285,11 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     assert 0 < found.prompt_row_ns <= found.one_row_ns
     (file,) = tmp_path.rglob("speed.json")
     assert len(json.loads(file.read_bytes())) == 1
-    for content in (0.9, 9.0, -1.0, None):
+    for content in (0.9, None):
         other = re.sub(r'("one_row_ns":)[^,}]+', rf"\g<1>{content}", file.read_text()) if content else "no JSON"
         file.write_text(other)
         precision.cpu_kernel_times.cache_clear()
-        assert (precision.cpu_kernel_times().one_row_ns == 0.9) == (content == 0.9), (
-            "only a possible measurement is kept"
-        )
+        assert (precision.cpu_kernel_times().one_row_ns == 0.9) == (content == 0.9), "what is no JSON is measured again"
     precision.cpu_kernel_times.cache_clear()
 
 
