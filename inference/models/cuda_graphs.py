@@ -21,7 +21,10 @@ Pass = Callable[[], Tensor]
 
 
 class CudaGraphCapturer:
-    """Captures passes as CUDA graphs that share one memory pool: no two of them run at a time."""
+    """Captures the passes of one network as CUDA graphs that share one memory pool: no two of them run at a time."""
+
+    note = ""
+    """Why nothing is captured any more; empty: it still is."""
 
     def __init__(self) -> None:
         """Raises RuntimeError or AssertionError without a CUDA device."""
@@ -44,6 +47,20 @@ class CudaGraphCapturer:
             return output
 
         return replay
+
+    def capture_next(self, *passes: MutableMapping[Any, Any]) -> bool:
+        """Captures one pass that is not yet, which takes long; whether there may be more. A failure clears them all."""
+        scheduled = next((each for group in passes for each in group.values() if each.replay is None), None)
+        if scheduled is None:
+            return False
+        try:
+            scheduled.capture(self)
+        except RuntimeError as error:
+            self.note = f"it is slower without passes as CUDA graphs, which are not used: {first_error_line(error)}"
+            log.warning("%s", self.note)
+            for group in passes:
+                group.clear()
+        return not self.note
 
 
 class CapturedPass:
@@ -77,26 +94,3 @@ class CapturedPass:
     def _fill(self, step: int) -> None:
         for held in self.inputs:
             held.copy_(step * torch.arange(held.shape[-1], device=held.device))
-
-
-class Captures:
-    """Captures the passes of one network."""
-
-    def __init__(self, capturer: CudaGraphCapturer) -> None:
-        self.note = ""
-        """Why nothing is captured any more; empty: it still is."""
-        self._capturer = capturer
-
-    def capture_next(self, *passes: MutableMapping[Any, Any]) -> bool:
-        """Captures one pass that is not yet, which takes long; whether there may be more. A failure clears them all."""
-        scheduled = next((each for group in passes for each in group.values() if each.replay is None), None)
-        if scheduled is None:
-            return False
-        try:
-            scheduled.capture(self._capturer)
-        except RuntimeError as error:
-            self.note = f"it is slower without passes as CUDA graphs, which are not used: {first_error_line(error)}"
-            log.warning("%s", self.note)
-            for group in passes:
-                group.clear()
-        return not self.note

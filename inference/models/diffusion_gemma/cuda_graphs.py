@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from inference.models import devices
-from inference.models.cuda_graphs import CapturedPass, Captures, CudaGraphCapturer
+from inference.models.cuda_graphs import CapturedPass, CudaGraphCapturer
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerKeysValues, PrefixView, first_visible_row
@@ -36,7 +36,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
 
     def __init__(self, model: Any, capturer: CudaGraphCapturer) -> None:
         super().__init__(model)
-        self.captures = Captures(capturer)
+        self.capturer = capturer
         self._captured: OrderedDict[Shape, _CapturedShape] = OrderedDict()
         self._rows: dict[int, _PrefixBuffers] = {}
         self._readings: dict[tuple[int, int], _CapturedReading] = {}
@@ -68,7 +68,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
         batch, width = canvas.shape
         shape = (batch, -(-width // CANVAS_MULTIPLE) * CANVAS_MULTIPLE, _doubled(prefix.length))
         captured = self._captured.get(shape)
-        if captured is None and not self.captures.note:
+        if captured is None and not self.capturer.note:
             self._schedule(shape)
         if captured is None or captured.replay is None:
             return super().decode(canvas, soft, prefix, valid)
@@ -82,7 +82,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled shape, if there is one."""
-        may_continue = self.captures.capture_next(self._captured, self._readings)
+        may_continue = self.capturer.capture_next(self._captured, self._readings)
         if not self._captured:
             self._rows.clear()
         return may_continue
@@ -210,5 +210,5 @@ def fastest_network(model: Any, *, kernels: bool = True) -> DiffusionGemmaNetwor
         PrefixView(network.empty_layers(), 0, network.rows),
     )
     network.run_idle_task()  # if it fails, users are told
-    network.note = "; ".join(filter(None, (note, network.captures.note)))
+    network.note = "; ".join(filter(None, (note, network.capturer.note)))
     return network

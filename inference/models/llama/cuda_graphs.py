@@ -8,7 +8,7 @@ each row, and the rows that only pad it.
 import torch
 from torch import Tensor
 
-from inference.models.cuda_graphs import CapturedPass, Captures, CudaGraphCapturer
+from inference.models.cuda_graphs import CapturedPass, CudaGraphCapturer
 from inference.models.llama.network import LlamaNetwork, TensorKvCache
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -21,7 +21,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     def __init__(self, network: LlamaNetwork, capturer: CudaGraphCapturer) -> None:
         """It shares its weights with `network`."""
         vars(self).update(vars(network))
-        self.captures = Captures(capturer)
+        self.capturer = capturer
         self._captured: dict[tuple[int, int], CapturedPass] = {}
         """By rows and by how many rows they see; 0: their logits."""
         self._buffer = self.empty_cache(_SIZES[-1]).keys_values.zero_()
@@ -32,7 +32,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         new_ids = ids[0].tolist()
         start, count = len(cache.ids), len(new_ids)
         end, width, size = start + count, _at_least(count, _WIDTHS), _at_least(start + _WIDTHS[-1], _SIZES)
-        if width and size and (width, size) not in self._captured and not self.captures.note:
+        if width and size and (width, size) not in self._captured and not self.capturer.note:
             self._schedule(size)
         captured = self._captured.get((width, size))
         if captured is None or captured.replay is None:
@@ -55,7 +55,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled pass, if there is one."""
-        return self.captures.capture_next(self._captured)
+        return self.capturer.capture_next(self._captured)
 
     def _schedule(self, size: int) -> None:
         for width in _WIDTHS:
@@ -91,7 +91,7 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
     faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
     faster.run_idle_task()  # if it fails, users are told
-    faster.note = "; ".join(filter(None, (network.note, faster.captures.note)))
+    faster.note = "; ".join(filter(None, (network.note, faster.capturer.note)))
     return faster
 
 

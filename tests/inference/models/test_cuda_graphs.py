@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from inference.engine.engine import Engine, warm_up_requests
 from inference.messages import Pinned
 from inference.models import registry
-from inference.models.cuda_graphs import Pass
+from inference.models.cuda_graphs import CudaGraphCapturer, Pass
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -113,7 +113,7 @@ def test_after_a_failure_nothing_is_recorded_any_more(
     assert caplog.text.count("out of memory while capturing") == 1
 
 
-class OneBuffer:
+class OneBuffer(CudaGraphCapturer):
     """Records as a GPU does with shared memory: what a replay returns is overwritten by the next one of any shape."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
     assert len(recorder.recorded) == recorded
 
 
-class Stale:
+class Stale(AsItIs):
     """Records as a GPU does whose pass has an input that is not at a fixed address."""
 
     def capture(self, run: Pass) -> Pass:
@@ -209,8 +209,8 @@ def test_a_replay_that_differs_is_not_used_and_the_log_says_so(
     shapes = CudaGraphNetwork(network.model, Stale())
     check(network, shapes, 20, 1, 40)
     assert shapes.captured_shapes == ()
-    assert "without passes as CUDA graphs, which are not used: a replay differs by" in shapes.captures.note
-    assert shapes.captures.note in caplog.text
+    assert "without passes as CUDA graphs, which are not used: a replay differs by" in shapes.capturer.note
+    assert shapes.capturer.note in caplog.text
 
 
 PREFIX_TOKENS = 700

@@ -26,7 +26,7 @@ def captured(network: Any, recorder: OneBuffer) -> CudaGraphLlamaNetwork:
 def capture_all(faster: CudaGraphLlamaNetwork, recorder: OneBuffer) -> None:
     while faster.run_idle_task():
         pass
-    assert faster.captures.note == ""
+    assert faster.capturer.note == ""
     recorder.replays = 0  # those that tried what was captured
 
 
