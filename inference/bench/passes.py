@@ -28,7 +28,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import post_to_llama, start_llama_server
 from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
-from inference.models import registry
+from inference.models import devices, registry
 from inference.models.family import FimAdapter
 from inference.models.llama.precision import PassTimes, SuggestionTimes
 from inference.serving.startup import release_memory
@@ -37,7 +37,6 @@ _TYPED = 2
 _MAX_NEW_TOKENS = 32
 _ROWS = (1, 2, 4, 8, 16, 64, 256)
 _REPEATS = 5
-_BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
 _MIN_PROMPT_CHARS = 1000
 _CASES = ("cold", "next_key", "new_line")
@@ -95,7 +94,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "predicted": vars(SuggestionTimes.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
-        "reads_gb_s": _bandwidth_gb_s(family.device),
+        "reads_gb_s": 0 if on_gpu else devices.measure_memory_bandwidth() / 1e9,
         "peers": [peer_info | figures for peer_info, figures in zip(peers_info, theirs, strict=True)],
     }
 
@@ -201,12 +200,6 @@ def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
     ms_by_rows = {rows: min(measure_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
     context.close()
     return ms_by_rows
-
-
-def _bandwidth_gb_s(device: torch.device) -> float:
-    """How fast a pass reads memory: the best of some sums of half a gigabyte."""
-    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long, device=device)
-    return _BANDWIDTH_BYTES / 1e6 / min(measure_ms(lambda: held.sum().item(), _REPEATS))
 
 
 def _memory_mb() -> int:
