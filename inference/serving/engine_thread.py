@@ -232,7 +232,6 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     from inference.engine.engine import Engine  # here and not above: importing torch takes seconds
     from inference.models import registry
 
-    log.info("engine imported after %.2f s", time.monotonic() - began)
     edits = arguments.edits and edit_prompts.guess_kind(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
         registry.open_checkpoint(arguments.model)  # first of all it must be there

@@ -182,7 +182,6 @@ class WorkerService:
         if self._failure or self._state.state is WorkerState.STOPPING or self.status().step_s > HUNG_STEP_S:
             self.ended.set()
             return
-        log.info("asked to end")
         self._enter_state(WorkerState.STOPPING, detail=WORKER_STOPPING)
         self.scheduler.fail(ErrorCode.STOPPED, WORKER_STOPPING, waiting_only=True)
         self._end_if_finished()  # otherwise the last reply ends it
