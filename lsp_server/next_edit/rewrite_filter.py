@@ -52,7 +52,8 @@ def _minimal_edits(old: str, new: str, offset: int) -> Iterator[NextEdit]:
     """The differences, in order; all together turn `old` into `new`. `offset` is where `old` starts."""
     lines, new_lines = LINE.findall(old), LINE.findall(new)
     starts = [*accumulate(map(len, lines), initial=offset)]
-    for tag, i, j, k, m in SequenceMatcher(_is_common_line, lines, new_lines, autojunk=False).get_opcodes():
+    matcher = SequenceMatcher(lambda line: not lines_with_words(line), lines, new_lines, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
         if tag == "equal":
             continue
         whole = ("".join(lines[i:j]), "".join(new_lines[k:m]))
@@ -71,11 +72,6 @@ def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple
             if not is_same:
                 yield offset, old, new
             offset += len(old)
-
-
-def _is_common_line(line: str) -> bool:
-    """Whether a line is so common, such as a closing bracket, that finding it again says little."""
-    return not lines_with_words(line)
 
 
 def _are_alike(line: str, new_line: str) -> bool:

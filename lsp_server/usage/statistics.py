@@ -216,8 +216,5 @@ class StatisticsFeature(Feature):
     def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
         document = self._session.documents.get(uri)
         if document is not None and self._session.settings_of(uri).statistics == "on":
-            self._ledger.count(CounterKey(today(), counted_language(document.language_id), trigger, event), by)
-
-
-def counted_language(language_id: str) -> str:
-    return language_id if _LANGUAGE.fullmatch(language_id) else "other"
+            language = document.language_id if _LANGUAGE.fullmatch(document.language_id) else "other"
+            self._ledger.count(CounterKey(today(), language, trigger, event), by)
