@@ -211,7 +211,7 @@ class VllmRun(RemoteRun):
         canvases = RequestProgress(planner)
         while not canvases.is_complete and not self._is_past_deadline():
             group, earlier_fills = await asyncio.to_thread(canvases.next_canvas)
-            plan = await asyncio.to_thread(planner.plan, group, earlier_fills)
+            plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             self.counters.canvases += 1
             self._plan = plan
             self._is_first = True
@@ -366,6 +366,14 @@ class VllmRun(RemoteRun):
 def _score(filled: FilledCanvas, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
     return (filled.mean_logprob + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.num_tokens))
+
+
+def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) -> CanvasPlan:
+    """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
+    plan = planner.plan(group, earlier_fills)
+    for hole in plan.holes:
+        hole.may_begin_with(OPEN_ID)
+    return plan
 
 
 def load_tokenizer_and_settings(
