@@ -61,7 +61,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, args.lines // 2, len(text.splitlines()))
-        sections = {"no_op": editor.no_op, "remembered": typist.type_suggested, "asked": typist.type_unsuggested}
+        sections = {"no_op": editor.no_op, "remembered": typist.type_suggested, "asked": partial(typist.type_key, "z")}
         for work in sections.values():  # warm up one-time setup
             _timed(typist, work, args.keystrokes // 4 + 1)
         times = {name: _timed(typist, work, args.keystrokes) for name, work in sections.items()}
@@ -84,13 +84,9 @@ class Typist:
     def type_suggested(self) -> None:
         """Types the next character of the suggestion shown: the server should remember the rest."""
         remainder = self._shown[1:]
-        self._key(self._shown[0])
+        self.type_key(self._shown[0])
         if self._shown != remainder:
             raise BenchError(f"of a suggestion {remainder!r} should have been left, and was {self._shown!r}")
-
-    def type_unsuggested(self) -> None:
-        """Types a character that no suggestion continues with: the server must ask the worker."""
-        self._key("z")
 
     def go_to_suggestion(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
@@ -108,9 +104,9 @@ class Typist:
             )
         self._editor.type(self._line, 0, f"{_TYPED_BEFORE.rstrip()}\n")
         self._column = len(_TYPED_BEFORE) - 1
-        self._key(" ")
+        self.type_key(" ")
 
-    def _key(self, character: str) -> None:
+    def type_key(self, character: str) -> None:
         self._editor.type(self._line, self._column, character)
         self._column += 1
         self._shown = self._editor.completion_text(self._line, self._column)
