@@ -268,7 +268,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     num_histories = max(len(scenario.history) for scenario in scenarios)
     folders = [_ROOT, *(_HISTORY.format(index) for index in range(num_histories))]
     with model.serve() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
-        kind = edit_prompts.guess_kind(args.kind, model.name) or args.kind
+        kind = edit_prompts.guess_kind("auto", model.name) or "auto"
         edit_model = {"model": url if args.recorded else model.name, "kind": kind}
         fill_model = args.model or EMBEDDED
         options = {"statistics": "off", "deadlineMs": DEADLINES_MS, "model": fill_model, "nextEdit": edit_model}
@@ -300,6 +300,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenarios", type=Path, metavar="FOLDER", help="the scenarios (*.txtar)")
     parser.add_argument("--model", metavar="NAME", help="the fill model (default: none, next edits alone)")
     parser.add_argument("--edit-model", metavar="NAME", help="an edit model too: its name, file or server's URL")
-    parser.add_argument("--kind", default="auto", metavar="KIND", help="the edit model's prompt (default: by its name)")
     parser.add_argument("--recorded", type=Path, metavar="FILE", help="play the edit model's answers from this file")
     parser.add_argument("--verbose", action="store_true", help="show each offer, and what was dropped and why")
