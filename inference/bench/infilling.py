@@ -151,16 +151,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
     parser.add_argument("--no-context", dest="context", action="store_false", help="hide the pieces of other files")
     parser.add_argument(
-        "--cut", action="append", type=_share, metavar="P", help="end fills before a token below P; repeat to compare"
+        "--cut", action="append", type=float, metavar="P", help="end fills before a token below P; repeat to compare"
     )
     parser.add_argument("--half", choices=("tuning", "report"), help="measure only these packages or files")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
-
-
-def _share(value: str) -> float:
-    """A number from 0 to 1. Raises ValueError, which argparse reports."""
-    share = float(value)
-    if not 0 <= share <= 1:
-        raise ValueError(value)
-    return share
