@@ -7,6 +7,7 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -26,6 +27,7 @@ from inference.messages import MAX_CANDIDATES, Done, Draft, FilledHoles, Hole, I
 from inference.models.family import FimPrefixHandle, common_prefix_length
 
 FimEvent = Draft | FilledHoles | Done
+_WORD = re.compile(r"[^\W_]")
 _PREFILL_SHARE = 0.75
 """The share of the time until the deadline for prefill."""
 _UNNOTICED_MS = 50
@@ -226,7 +228,7 @@ class FimRun(RequestRun[FimEvent]):
         Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short. A quick request
         needs only one that is not unwanted.
         """
-        is_useful: Callable[[str], object] = str.strip if self._region else _has_word
+        is_useful: Callable[[str], object] = str.strip if self._region else _WORD.search
         is_unwanted = branches[0].prompt.ending.is_unwanted
         for last in passes:
             yield None
@@ -382,7 +384,3 @@ class FimRun(RequestRun[FimEvent]):
 
 def _unchanged(hole: Hole) -> RankedFill:
     return RankedFill((hole.text,), 0.0, 0, 0, FilledCanvas([], [], (), 0), (((hole.text,), (1.0,)),))
-
-
-def _has_word(text: str) -> bool:
-    return any(map(str.isalnum, text))
