@@ -37,6 +37,8 @@ _JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE_S = 0.25
 _MAX_PAUSE_S = 30.0
+_JITTER_S = 1.0
+"""Waiting requests resume spread over this time, so as not to come all in one moment."""
 
 
 class ServerError(RequestError):
@@ -104,7 +106,8 @@ class _Pause:
         while (remaining_s := self._until - time.monotonic()) > 0:
             if self._until > deadline.time_s and self._error is not None:
                 raise ServerError(str(self._error), self._error.status)
-            await asyncio.sleep(remaining_s)
+            jitter_s = random.uniform(0.0, min(remaining_s / 2, _JITTER_S))  # noqa: S311
+            await asyncio.sleep(remaining_s + jitter_s)
 
 
 class ModelServerClient:
