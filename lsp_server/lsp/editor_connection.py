@@ -67,11 +67,9 @@ class ProgressDisplay:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), patience_s)
             return
-        try:
+        with suppress(Exception):  # the client refuses, so there is nothing to show
             await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))
             self._begin()
-        except Exception as error:  # the client refused, so there is nothing to show
-            log.info("no progress display: %s", type(error).__name__)
 
     def _begin(self) -> None:
         if not self._ended.is_set():
@@ -156,7 +154,5 @@ class EditorConnection:
     async def register(self, method: str) -> None:
         """Subscribes to a notification; a client may refuse."""
         registration = types.RegistrationParams([types.Registration(f"infill-ls/{method}", method)])
-        try:
+        with suppress(Exception):
             await self._server.client_register_capability_async(registration)
-        except Exception as error:
-            log.info("the client registers nothing: %s", type(error).__name__)
