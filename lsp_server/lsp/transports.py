@@ -115,12 +115,10 @@ class ConnectedClient:
             log.warning("a client is cut off: %s", error)
 
     async def _send_all(self) -> None:
-        try:
+        with suppress(Exception):  # the client is gone
             while (body := await self._queue.get()) is not None:
                 await self._send(body)
                 self._unsent_bytes -= len(body)
-        except Exception as error:
-            log.info("a client is gone: %s", type(error).__name__)
 
 
 def stdio(start: StartConversation) -> tuple[ConnectedClient, AsyncIterator[bytes]]:

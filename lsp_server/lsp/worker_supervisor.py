@@ -146,7 +146,6 @@ class WorkerSupervisor:
             log.error("the worker was not started: %s", traceback_of(error))
 
     def _on_state(self, state: ClientState, reason: str) -> None:
-        log.debug("worker: %s %s", state.value, reason)
         if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts
             return
         self._is_load_reported = self._is_load_reported and state in (ClientState.STARTING, ClientState.LOADING)
