@@ -176,7 +176,7 @@ def test_weights_rounded_again_are_said_once(quantised: tuple[Path, Path], caplo
 
 @pytest.mark.parametrize(("model", "most_bytes"), [("qwen2.5-coder-0.5b", 0.45e9), ("qwen2.5-coder-1.5b", 1.2e9)])
 def test_a_published_file_takes_little_memory_and_says_what_torch_says(model: str, most_bytes: float) -> None:
-    """From the same groups: rounding the scales of Q4_K, and Q6_K, moves the logits by some .002."""
+    """From the same groups, but for torch's keys and values, which have 16 bits: they move the logits by up to .002."""
     if (place := model_store.find_model(model)) is None:
         pytest.skip(f"not pulled: infill-ls models pull {model}")
     before = mx.get_active_memory()
@@ -185,7 +185,7 @@ def test_a_published_file_takes_little_memory_and_says_what_torch_says(model: st
     checkpoint = registry.open_checkpoint(str(place))
     builder = NetworkBuilder(checkpoint, torch.device("cpu"), found.dtype, dynamic=False, packs=True)
     network = builder.network(lambda _share, _what: None)
-    check_close(found, LlamaFimAdapter(checkpoint, checkpoint.tokenizer(), network, found.dtype), 1e-3)
+    check_close(found, LlamaFimAdapter(checkpoint, checkpoint.tokenizer(), network, found.dtype), 3e-3)
 
 
 def test_without_apples_gpu_torch_computes_unless_mlx_is_named() -> None:
