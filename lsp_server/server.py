@@ -39,7 +39,7 @@ from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, s
 from lsp_server.inline.read_ahead import ReadAheadPrefill
 from lsp_server.inline.service import CompletionListService, InlineService
 from lsp_server.lsp.completion_items import with_documentation
-from lsp_server.lsp.protocol import InfillProtocol, read_raw
+from lsp_server.lsp.protocol import InfillProtocol, decode_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_supervisor import STATUS
 from lsp_server.next_edit.service import NextEditService
@@ -61,7 +61,7 @@ class MethodHandler:
     def handle(self, method: str, session: Session, params: Any) -> Any:
         if self.params is not None:
             named = {} if params is None or params == [] else params  # an empty table of Lua is a list in JSON
-            params = read_raw(f"params for {method}", named, self.params)
+            params = decode_raw(f"params for {method}", named, self.params)
         if self.otherwise is None:
             return self.handler(session, params)
         uri = params.text_document.uri
@@ -87,7 +87,9 @@ METHODS: dict[str, MethodHandler] = {
     types.TEXT_DOCUMENT_CODE_ACTION: MethodHandler(code_action, list),
     types.CODE_ACTION_RESOLVE: MethodHandler(code_action_resolve),
     types.WORKSPACE_EXECUTE_COMMAND: MethodHandler(execute_command),
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(lambda session, params: session.editor.stop(params.token)),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(
+        lambda session, params: session.editor.cancel_work(params.token)
+    ),
     DID_ACCEPT: MethodHandler(did_accept, params=DidAcceptParams),
     DID_REJECT: MethodHandler(did_reject, params=DidRejectParams),
     DID_REST: MethodHandler(did_rest_cursor, lambda: None, DidRestCursorParams),

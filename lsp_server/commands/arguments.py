@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from inference.terminal import print_message
 from lsp_server.settings.configuration import Configuration
-from lsp_server.settings.layers import SETTING_KEYS
+from lsp_server.settings.layers import SETTING_DEFINITIONS
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 
@@ -57,7 +57,7 @@ def whole_number(minimum: int, maximum: int, text: str) -> int:
 
 def settings_from_flags(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
-    flags = {name: value for name, value in vars(args).items() if name in SETTING_KEYS and value is not None}
+    flags = {name: value for name, value in vars(args).items() if name in SETTING_DEFINITIONS and value is not None}
     if flags.get("model") == PARTNER:
         flags = {name.replace("server.", "partner."): value for name, value in flags.items()}
     return flags

@@ -31,7 +31,7 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import paths_via_links
 from lsp_server.fill.pipeline import FillBudget, fill
 from lsp_server.holes import HoleSpan
-from lsp_server.settings.configuration import NAME, Configuration
+from lsp_server.settings.configuration import FILE_NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.settings.worker_options import (
     edit_model_options,
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
-    path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
+    path = (args.file or Path(FILE_NAME)).absolute()  # whose settings are those of this folder
     configuration = Configuration(settings_from_flags(args), os.environ, names=paths_via_links(path))
     settings = configuration.at_path(path)
     options = worker_options(settings, sends_token=configuration.sends_token)

@@ -185,7 +185,7 @@ def _announce(args: argparse.Namespace, host_port: ListenAddress, secret: str) -
 
 
 async def _serve_stdio(start: StartConversation) -> int:
-    client, bodies = transports.stdio(start)
+    client, bodies = transports.connect_stdio(start)
     await client.relay_messages(bodies)
     status = client.conversation.exit_status
     _exit_within(MAX_SHUTDOWN_S, status)

@@ -19,7 +19,7 @@ from lsp_server.context.bm25 import CodeChunk, chunks_of_lines, lines_around, ra
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
-from lsp_server.settings.blocking_io import in_thread
+from lsp_server.settings.blocking_io import run_in_daemon_thread
 from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_id_of_path
@@ -239,7 +239,7 @@ class ContextGatherer:
         if len(self.unfinished) >= MAX_LATE_THREADS:
             log.info("no context: earlier requests for it are unfinished")
             return ()
-        working = asyncio.create_task(in_thread(partial(self._choose, query)))
+        working = asyncio.create_task(run_in_daemon_thread(partial(self._choose, query)))
         self.unfinished.add(working)
         working.add_done_callback(self.unfinished.discard)
         done, _ = await asyncio.wait({working}, timeout=max_ms / 1000)

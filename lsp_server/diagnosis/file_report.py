@@ -12,8 +12,8 @@ from lsp_server.documents.uris import paths_via_links
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import hole_for_ghost_text
-from lsp_server.settings.configuration import NAME, Configuration
-from lsp_server.settings.layers import PREFIX
+from lsp_server.settings.configuration import FILE_NAME, Configuration
+from lsp_server.settings.layers import VARIABLE_PREFIX
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_id_of_path, table_of
 from lsp_server.syntax.lines import is_word_char
@@ -28,8 +28,8 @@ _ADVICE = (
 
 def examine_settings(configuration: Configuration) -> Iterator[CheckResult]:
     """Where the settings of a file or folder outside of editors come from, and their problems."""
-    sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
-    description = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.folders[0].root})"
+    sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(VARIABLE_PREFIX))]
+    description = ", ".join(sources) or f"the defaults (no {FILE_NAME} in {configuration.folders[0].root})"
     yield CheckResult("settings", Grade.OK, f"{description}; doctor cannot see your editor's settings")
     for problem in configuration.problems:
         yield CheckResult("settings", Grade.WARN, problem)

@@ -14,7 +14,7 @@ from inference.install_hints import format_command
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from lsp_server.diagnosis.workers import format_bytes
-from lsp_server.worker.paths import APP, configured_folder, run_child
+from lsp_server.worker.paths import APP_NAME, configured_runtime_folder, run_child
 
 ADVICE_GIVEN_FILE = "told-of-models"
 """Exists once a user has been told about models."""
@@ -108,7 +108,7 @@ def other_programs_downloads() -> list[dict[str, Any]]:
 
 def claim_one_time_advice() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
-    folder = configured_folder() or platformdirs.user_cache_path(APP, appauthor=False)
+    folder = configured_runtime_folder() or platformdirs.user_cache_path(APP_NAME, appauthor=False)
     if (folder / ADVICE_GIVEN_FILE).exists():
         return False
     with suppress(OSError):

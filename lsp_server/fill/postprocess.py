@@ -47,7 +47,7 @@ from lsp_server.syntax.lines import (
     normalise_line_ends,
 )
 from lsp_server.syntax.parsing import CpuLimit, Source, edit_tree, parse
-from lsp_server.syntax.scanning import comment_at_end, find_brackets
+from lsp_server.syntax.scanning import find_brackets, trailing_comment_start
 from lsp_server.syntax.view import StringOrComment, SyntaxView, skip_subtree, string_or_comment_at
 
 MAX_PARSE_S = 0.25
@@ -323,7 +323,7 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
 
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
-    offset = -1 if is_blank(hole.line_suffix) else comment_at_end(fill.rstrip(), hole.table)
+    offset = -1 if is_blank(hole.line_suffix) else trailing_comment_start(fill.rstrip(), hole.table)
     return fill if offset < 0 else fill[:offset].rstrip()
 
 

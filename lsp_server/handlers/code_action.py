@@ -38,13 +38,13 @@ from lsp_server.lsp.capabilities import (
     FILL_KIND,
     PULL_COMMAND,
     REPAIR_KIND,
+    lsp_range,
     offsets_of,
-    range_of,
     workspace_edit,
 )
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
-from lsp_server.lsp.protocol import RawRange, ReplyError, read_raw
+from lsp_server.lsp.protocol import RawRange, ReplyError, decode_raw
 from lsp_server.next_edit.edits import nearest_edit
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import NO_PARTNER, PartnerRefiner
@@ -93,9 +93,9 @@ async def perform_action(
     start, end = offsets_of(snapshot.lines, request.range, session.client_capabilities.encoding)
     holes = await asyncio.to_thread(holes_for, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, request.strength, request.instruction)
-    session.mark_used(uri)
+    session.mark_recently_used(uri)
     try:
-        texts = await session.editor.showing_progress(
+        texts = await session.editor.run_with_progress(
             action.activity,
             lambda report: _texts(
                 session, action, snapshot, budget, _draft_callback(session, action, snapshot, token, report)
@@ -111,7 +111,7 @@ async def perform_action(
         raise ActionNotDoneError(STALE_MESSAGE)
     done_id = f"action-{next(_numbers)}"
     session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms))
-    session.feature(PartnerRefiner).expect(done_id, snapshot, holes, texts)
+    session.feature(PartnerRefiner).expect_edit(done_id, snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
     return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_hole_texts(snapshot, holes)))
 
@@ -128,7 +128,7 @@ async def _texts(
     await worker.load(budget.deadline)
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
     if context is None:
-        raise ActionNotDoneError(f"cannot fill: {await session.disabled_reason_now(snapshot.uri)}")
+        raise ActionNotDoneError(f"cannot fill: {await session.fresh_disabled_reason(snapshot.uri)}")
     result = await action.fill(
         worker,
         snapshot,
@@ -211,7 +211,7 @@ async def _next_edit(
     if edit is None:
         service.search_in_background(document, cursor)
         return []
-    offer = service.offer(snapshot.uri, edit)
+    offer = service.offer_for(snapshot.uri, edit)
     change = workspace_edit(snapshot, [HoleSpan(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], capabilities)
     title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
     command = accept_command(snapshot.uri, offer)
@@ -247,7 +247,7 @@ def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params
     diagnostics = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
     offered = CodeAction(action.title, kind=code_action_kind(action), diagnostics=diagnostics or None, tags=tags)
-    range_ = range_of(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
+    range_ = lsp_range(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     options = {"strength": action.requested_strength, "instruction": action.instruction}
     argument |= {name: value for name, value in options.items() if value not in (None, "")}
@@ -273,7 +273,7 @@ async def code_action_resolve(session: Session, action: CodeAction) -> CodeActio
     """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _requests((FILL_KIND, REPAIR_KIND), action.kind or ""):
         return action
-    request: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
+    request: ActionRequest = decode_raw("params for codeAction/resolve: data", action.data, ActionRequest)
     try:
         return attrs.evolve(action, edit=(await perform_action(session, request, request.kind, None)).edit)
     except ActionCancelledError as cancelled:

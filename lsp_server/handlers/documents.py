@@ -36,13 +36,13 @@ def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> Con
         start = change.range.start
         end = change.range.end
         return ContentChange(
-            (start.line, start.character), (end.line, end.character), session.editor_line_ends(change.text)
+            (start.line, start.character), (end.line, end.character), session.normalise_for_neovim(change.text)
         )
-    return ContentChange(None, None, session.editor_line_ends(change.text))
+    return ContentChange(None, None, session.normalise_for_neovim(change.text))
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
-    session.forget(params.text_document.uri)
+    session.forget_document(params.text_document.uri)
 
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
@@ -76,13 +76,13 @@ def _restructure(session: Session, notebook: str, change: types.NotebookDocument
     array = change.array
     session.notebooks.splice(notebook, array.start, array.delete_count, [cell.document for cell in array.cells or ()])
     for closed in change.did_close or ():
-        session.forget(closed.uri)
+        session.forget_document(closed.uri)
     for cell in change.did_open or ():
         session.open(cell.uri, cell.language_id, cell.version, cell.text)
 
 
 def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
     for cell in session.notebooks.close(params.notebook_document.uri):
-        session.forget(cell)
+        session.forget_document(cell)
     for closed in params.cell_text_documents:
-        session.forget(closed.uri)
+        session.forget_document(closed.uri)

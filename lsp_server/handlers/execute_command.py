@@ -14,7 +14,7 @@ from lsp_server.handlers.code_action import ActionRequest, perform_action
 from lsp_server.handlers.inline_completion import accept_suggestion
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.editor_connection import StoppedByUser
-from lsp_server.lsp.protocol import ReplyError, read_raw
+from lsp_server.lsp.protocol import ReplyError, decode_raw
 from lsp_server.refine.refiner import NotRefinedError, PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.worker import WorkerError
@@ -43,7 +43,7 @@ def build_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
 
 def decode_argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     """The command's first argument as a `kind`. Raises ReplyError, which names the problem."""
-    return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
+    return decode_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
 async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
@@ -86,7 +86,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
     """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
     request: PullArgument = decode_argument(params, PullArgument)
     try:
-        await session.editor.showing_progress(
+        await session.editor.run_with_progress(
             f"downloading {request.model[:80]}",
             partial(pull, request.model),
             token=params.work_done_token,

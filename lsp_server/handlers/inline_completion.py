@@ -31,7 +31,7 @@ TRIGGER_CHARACTERS = (".", "(", "=", ":")
 
 def inline_completion(session: Session, params: types.InlineCompletionParams, document: Document) -> Any:
     """An InlineCompletionList, or a future of it."""
-    session.mark_used(document.uri)
+    session.mark_recently_used(document.uri)
     context = params.context
     capabilities = session.client_capabilities
     settings = session.settings_of(document.uri)
@@ -72,7 +72,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     """A CompletionList, or a future of it."""
     if not _is_wanted(session.client_capabilities, session.settings_of(document.uri)):
         return CompletionList(is_incomplete=False, items=[])
-    session.mark_used(document.uri)
+    session.mark_recently_used(document.uri)
     settings = session.settings_of(document.uri)
     # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
     invoked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked

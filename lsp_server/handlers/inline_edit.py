@@ -6,7 +6,7 @@ from lsprotocol import types
 from msgspec import Struct
 
 from lsp_server.documents.document import Document
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, offset_of, range_of
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, lsp_range, offset_of
 from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
@@ -36,7 +36,7 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
         return NO_EDITS
     edit = {
         "text": offer.edit.text,
-        "range": range_of(now.lines, offer.edit.start, offer.edit.end, encoding),
+        "range": lsp_range(now.lines, offer.edit.start, offer.edit.end, encoding),
         "textDocument": {"uri": uri, "version": now.version},
         "command": accept_command(uri, offer),
     }

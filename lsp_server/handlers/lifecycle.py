@@ -83,9 +83,9 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     session.worker.warm_up()
-    session.run_in_background(session.find_edit_model())
+    session.run_in_background(session.connect_edit_model())
     if session.client_capabilities.registers_configuration:  # before asking, so that no change is missed in between
-        await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+        await session.editor.register_notification(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     await request_settings(session)
 
 

@@ -25,7 +25,7 @@ class StatusParams(Struct, frozen=True, rename="camel"):
 
 async def status(session: Session, params: StatusParams) -> dict[str, Any]:
     document = _document_report(session, params)
-    reason = await session.disabled_reason_now(params.text_document.uri) if params.text_document else None
+    reason = await session.fresh_disabled_reason(params.text_document.uri) if params.text_document else None
     if reason and not document["off"]:  # its links may have been followed meanwhile
         document = {**_document_report(session, params), "off": reason}
     await session.worker.refresh()

@@ -36,7 +36,7 @@ from lsp_server.http import schemas
 from lsp_server.http.rewriting import RegionRewriter
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerError
-from lsp_server.worker.failure import traceback_of
+from lsp_server.worker.failure import traceback_without_message
 
 log = logging.getLogger(__name__)
 _Events = AsyncGenerator[str | schemas.CompletionResult, None]
@@ -347,7 +347,7 @@ async def _failed(request: Request, error: Exception) -> Response:
         is_unknown = error.status_code == 404
         return _refused(error.status_code, f"there is no such path; there are {paths}" if is_unknown else error.detail)
     if not isinstance(error, ClientDisconnect):
-        log.error("a request failed: %s", traceback_of(error))
+        log.error("a request failed: %s", traceback_without_message(error))
     return _refused(500, "internal error in infill-ls; see its log")
 
 

@@ -13,10 +13,10 @@ from lsp_server.http.schemas import FimInput, build_document
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edit_history import texts_before
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
-from lsp_server.next_edit.finder import next_edits
+from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.next_edit.judge import EditValidator
 from lsp_server.next_edit.model import request_edits
-from lsp_server.next_edit.service import is_half_deleted
+from lsp_server.next_edit.service import is_name_half_deleted
 from lsp_server.settings.schema import Settings
 from lsp_server.settings.worker_options import is_remote
 from lsp_server.worker import WorkerClient
@@ -36,9 +36,9 @@ class RegionRewriter:
         document = build_document(FimInput(text[:cursor], text[cursor:], request.path))
         snapshot = await asyncio.to_thread(document.snapshot)
         old_texts = await asyncio.to_thread(texts_before, text, request.hunks, cursor)
-        if old_texts and is_half_deleted(minimal_change(old_texts[0], text), text, cursor):
+        if old_texts and is_name_half_deleted(minimal_change(old_texts[0], text), text, cursor):
             return prompt.current
-        edits: Sequence[NextEdit] = await asyncio.to_thread(next_edits, snapshot, old_texts)
+        edits: Sequence[NextEdit] = await asyncio.to_thread(find_next_edits, snapshot, old_texts)
         if not edits and (self.edit_model or not is_remote(self.worker.options)):
             situation = NextEditInput(snapshot, old_texts, cursor, told_hunks=request.hunks)
             model, deadline_ms = self.edit_model or self.worker, self.settings.deadline_ms.invoked

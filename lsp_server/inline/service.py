@@ -27,7 +27,7 @@ from lsp_server.inline.request import InlineRequest, hole_for_ghost_text
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.worker import WorkerError
 from lsp_server.worker.client import LATE_S
-from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError, traceback_of
+from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError, traceback_without_message
 
 if TYPE_CHECKING:
     from lsp_server.session import Session
@@ -309,7 +309,7 @@ class InlineService(Feature):
                 self._remove(state, computation)
             waiting = [request for request in computation.waiting if request.is_open]
             if not waiting:
-                log.error("an inline completion failed: %s", traceback_of(error))
+                log.error("an inline completion failed: %s", traceback_without_message(error))
             for request in waiting:
                 request.result.set_exception(error)
 

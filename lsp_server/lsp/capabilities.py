@@ -117,7 +117,7 @@ def _list_at(value: Any, path: str) -> list[Any]:
     return items if isinstance(items, list) else []
 
 
-def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:
+def lsp_range(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:
     first, last = (types.Position(*lines.position(offset, encoding)) for offset in (start, end))
     return types.Range(start=first, end=last)
 
@@ -138,7 +138,7 @@ def workspace_edit(
 ) -> types.WorkspaceEdit:
     """Puts `texts` into the holes `spans`; with the document's version if the client checks it."""
     edits = [
-        types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, client.encoding), new_text=text)
+        types.TextEdit(range=lsp_range(snapshot.lines, span.start, span.end, client.encoding), new_text=text)
         for span, text in zip(spans, texts, strict=True)
         if text != snapshot.text[span.start : span.end]
     ]

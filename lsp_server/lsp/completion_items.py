@@ -10,7 +10,7 @@ from lsprotocol.types import CompletionItem, InlineCompletionItem
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, lsp_range
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
@@ -30,7 +30,7 @@ def inline_item(
 
     `line`: the cursor's line, before and behind the cursor, for an editor that cannot tell whether it has changed.
     """
-    range_ = range_of(lines, ghost.start, ghost.end, encoding)
+    range_ = lsp_range(lines, ghost.start, ghost.end, encoding)
     return InlineCompletionItem(insert_text=ghost.text, range=range_, command=_accept_command(suggestion, uri, *line))
 
 
@@ -55,7 +55,7 @@ def completion_item(
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
         commit_characters=[],  # typing on, as a `.` or a `(`, is no acceptance of a whole fill
-        text_edit=types.TextEdit(range_of(document.lines, start, ghost.end, encoding), text),
+        text_edit=types.TextEdit(lsp_range(document.lines, start, ghost.end, encoding), text),
         command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )

@@ -10,7 +10,7 @@ from inference.messages import Draft
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import HoleDraft
-from lsp_server.lsp.capabilities import range_of
+from lsp_server.lsp.capabilities import lsp_range
 
 METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
@@ -40,7 +40,7 @@ class DraftSender:
         if holes := read():
             hole_params = [
                 {
-                    "range": range_of(document.lines, hole.start, hole.end, self._encoding),
+                    "range": lsp_range(document.lines, hole.start, hole.end, self._encoding),
                     "text": hole.text,
                     "pieces": list(hole.pieces),
                     "confidences": [round(confidence, 3) for confidence in hole.confidences],

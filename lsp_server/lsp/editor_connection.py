@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 Report = Callable[[str, int], None]
 """Reports progress: a message and a percentage."""
 
-PATIENCE_S = 1.0
+PROGRESS_DELAY_S = 1.0
 """Work that finishes sooner gets no display, unless the client sent its own token."""
 INTERVAL_S = 0.1
 """More frequent reports would only make a display flicker."""
@@ -105,14 +105,14 @@ class EditorConnection:
         if self.takes_notifications:
             self._server.protocol.notify(method, params)
 
-    async def showing_progress(
+    async def run_with_progress(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
         """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
         display = ProgressDisplay(self._server, title, token)
         task = asyncio.ensure_future(work(display.report))
         if token is None and may_create:
-            display.create_after(PATIENCE_S)
+            display.create_after(PROGRESS_DELAY_S)
         self._working[display.token] = task
         try:
             return await task
@@ -126,7 +126,7 @@ class EditorConnection:
                 del self._working[display.token]
             display.end()
 
-    def stop(self, token: types.ProgressToken) -> None:
+    def cancel_work(self, token: types.ProgressToken) -> None:
         """The user stopped work from its display. Ignores work that has ended or was never ours."""
         if task := self._working.get(token):
             task.cancel()
@@ -151,7 +151,7 @@ class EditorConnection:
             return None
         return settings if this_round == self._configuration_round else None
 
-    async def register(self, method: str) -> None:
+    async def register_notification(self, method: str) -> None:
         """Subscribes to a notification; a client may refuse."""
         registration = types.RegistrationParams([types.Registration(f"infill-ls/{method}", method)])
         with suppress(Exception):

@@ -22,7 +22,7 @@ from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseErro
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.worker.failure import traceback_of
+from lsp_server.worker.failure import traceback_without_message
 
 
 class ReplyError(Exception):
@@ -48,7 +48,7 @@ class RawDocument(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
-def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
+def decode_raw(what: str, value: Any, kind: type[Any]) -> Any:
     """Raw JSON as a `kind`. Raises ReplyError, which names the problem with `what`, such as `params for a/method`."""
     try:
         return msgspec.convert(value, kind)
@@ -86,7 +86,7 @@ def _places(error: Exception) -> str:
 
 
 log = logging.getLogger(__name__)
-Id = int | str
+RequestId = int | str
 Handler = Callable[[Any], Any]
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
@@ -125,7 +125,7 @@ class InfillProtocol(LanguageServerProtocol):
         """Called once the client is gone: stops its requests."""
         self.ended = asyncio.Event()
         """Set when the client has said goodbye."""
-        self._running: dict[Id, asyncio.Future[Any]] = {}
+        self._running: dict[RequestId, asyncio.Future[Any]] = {}
 
     @property
     def exit_status(self) -> int:
@@ -138,7 +138,7 @@ class InfillProtocol(LanguageServerProtocol):
             message = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             why = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
-            self._reply_error(salvage_id(body), why)
+            self._reply_error(salvage_request_id(body), why)
             if b'/didChange"' in body:
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
             return
@@ -149,7 +149,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._take_other(fields)
         elif key is None:
             self._notification(method, fields.get("params"))
-        elif not is_id(key):
+        elif not is_request_id(key):
             self._reply_error(None, ReplyError("the id is neither an integer nor a text", ErrorCodes.InvalidRequest))
         else:
             self._request(key, method, fields.get("params"))
@@ -165,7 +165,7 @@ class InfillProtocol(LanguageServerProtocol):
         for key, task in tasks.items():
             self._finish(key, "", task)
 
-    def _request(self, key: Id, method: str, params: Any) -> None:
+    def _request(self, key: RequestId, method: str, params: Any) -> None:
         if refused := self._refusal(key, method):
             self._reply_error(key, refused)
             return
@@ -184,7 +184,7 @@ class InfillProtocol(LanguageServerProtocol):
         if method == types.INITIALIZE:
             self.phase = Phase.RUNNING
 
-    def _refusal(self, key: Id, method: str) -> ReplyError | None:
+    def _refusal(self, key: RequestId, method: str) -> ReplyError | None:
         """Why a request is not handled; None if it is."""
         if key in self._running:  # which continues, and gets its own reply
             return ReplyError("a request with this id is running", ErrorCodes.InvalidRequest)
@@ -200,7 +200,7 @@ class InfillProtocol(LanguageServerProtocol):
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
             key = params.get("id") if isinstance(params, dict) else None
-            if is_id(key) and (task := self._running.get(key)):
+            if is_request_id(key) and (task := self._running.get(key)):
                 task.cancel()
         elif types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None:
             log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
@@ -221,10 +221,10 @@ class InfillProtocol(LanguageServerProtocol):
         """An answer to one of our requests; the request fails if the answer cannot be parsed."""
         key = message.get("id")
         if "method" in message or not ("result" in message or "error" in message):
-            is_request = "method" in message and is_id(key)  # otherwise the id may be that of a request of ours
+            is_request = "method" in message and is_request_id(key)  # otherwise the id may be that of a request of ours
             self._reply_error(key if is_request else None, ReplyError("not JSON-RPC", ErrorCodes.InvalidRequest))
             return
-        if not is_id(key):  # a client also answers this way to an unreadable message
+        if not is_request_id(key):  # a client also answers this way to an unreadable message
             log.warning("the client sent an answer to nothing")
             return
         try:
@@ -235,7 +235,7 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             self.handle_message(structured)
         except Exception as error:
-            log.warning("an answer of the client could not be used: %s", traceback_of(error))
+            log.warning("an answer of the client could not be used: %s", traceback_without_message(error))
 
     def _called(self, method: str, params: Any) -> Any | Awaitable[Any]:
         """What the handler returns. It gets params as lsprotocol's type for `method`, or raw if there is none; also
@@ -250,7 +250,7 @@ class InfillProtocol(LanguageServerProtocol):
                 raise ReplyError(wrong, ErrorCodes.InvalidParams) from None
         return self.handlers[method](params)
 
-    def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
+    def _finish(self, key: RequestId, method: str, task: asyncio.Future[Any]) -> None:
         """The reply to a request whose handler has ended or was abandoned."""
         if self._running.get(key) is not task:
             return
@@ -262,17 +262,17 @@ class InfillProtocol(LanguageServerProtocol):
         else:
             self._reply(key, method, task.result())
 
-    def _reply(self, key: Id, method: str, result: Any) -> None:
+    def _reply(self, key: RequestId, method: str, result: Any) -> None:
         try:
             self._send_data({"jsonrpc": self.VERSION, "id": key, "result": result})
         except Exception as error:
             self._fail(key, method, error)
 
-    def _fail(self, key: Id, method: str, error: BaseException) -> None:
+    def _fail(self, key: RequestId, method: str, error: BaseException) -> None:
         _log(method, error)
         self._reply_error(key, error_for_client(error, method))
 
-    def _reply_error(self, key: Id | None, error: ReplyError) -> None:
+    def _reply_error(self, key: RequestId | None, error: ReplyError) -> None:
         details = {"code": error.code, "message": str(error)}
         self._send_data({"jsonrpc": self.VERSION, "id": key, "error": details})
 
@@ -291,7 +291,7 @@ _MAX_ID_BYTES = 1_000
 _MAX_SALVAGED_BYTES = 16 * 1024 * 1024
 
 
-def salvage_id(body: bytes) -> Id | None:
+def salvage_request_id(body: bytes) -> RequestId | None:
     """The id of a request that cannot be read, if it is certain, else None. In linear time, without recursion."""
     keys, values = set[bytes](), dict[bytes, bytes]()
     key = value = b""
@@ -315,11 +315,11 @@ def salvage_id(body: bytes) -> Id | None:
     raw = values.get(b'"id"', b"")
     with suppress(ValueError):
         request_id = json.loads(raw) if is_request and len(raw) <= _MAX_ID_BYTES else None
-        return request_id if is_id(request_id) else None
+        return request_id if is_request_id(request_id) else None
     return None
 
 
-def is_id(value: Any) -> TypeGuard[Id]:
+def is_request_id(value: Any) -> TypeGuard[RequestId]:
     """Whether this is a request id; only Python treats True and False as numbers."""
     return isinstance(value, int | str) and not isinstance(value, bool)
 
@@ -336,6 +336,6 @@ def _log_failure(method: str, task: asyncio.Future[Any]) -> None:
 
 def _log(method: str, error: BaseException) -> None:
     if error_for_client(error, method).code == ErrorCodes.InternalError:
-        log.error("%s failed: %s", method, traceback_of(error))
+        log.error("%s failed: %s", method, traceback_without_message(error))
     else:
         log.info("%s: %s", method, error)

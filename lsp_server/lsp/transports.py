@@ -41,11 +41,11 @@ class FrameError(Exception):
     """A stream holds no frame, or an impossibly long one; nothing after it can be trusted."""
 
 
-def framed(body: bytes) -> bytes:
+def encode_lsp_frame(body: bytes) -> bytes:
     return b"Content-Length: %d%b%b" % (len(body), _HEADER_END, body)
 
 
-async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     """The body of each frame of a stream, until it ends. Raises FrameError."""
     with suppress(asyncio.IncompleteReadError):
         while True:
@@ -121,19 +121,19 @@ class ConnectedClient:
                 self._unsent_bytes -= len(body)
 
 
-def stdio(start: StartConversation) -> tuple[ConnectedClient, AsyncIterator[bytes]]:
+def connect_stdio(start: StartConversation) -> tuple[ConnectedClient, AsyncIterator[bytes]]:
     """The client at the process's own streams, and its messages. Neither stream can block the server."""
     stream = _take_stdout()
-    reader = read_in_thread(os.fdopen(os.dup(0), "rb"))
-    return ConnectedClient(start, writing_in_thread(stream)), frames(reader)
+    reader = threaded_reader(os.fdopen(os.dup(0), "rb"))
+    return ConnectedClient(start, threaded_writer(stream)), read_frames(reader)
 
 
-def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
+def threaded_writer(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
     """Sends messages to a blocking stream, in a thread of their own if they may have to wait."""
     thread = ThreadPoolExecutor(1, "stdout")
 
     async def send(body: bytes) -> None:
-        data = framed(body)
+        data = encode_lsp_frame(body)
         sent = (stream.write(data) or 0) if _takes_at_once(stream, len(data)) else 0
         if sent < len(data):
             await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, data[sent:])
@@ -146,7 +146,7 @@ def _takes_at_once(stream: RawIOBase, size: int) -> bool:
     return os.name != "nt" and size <= select.PIPE_BUF and bool(select.select([], [stream], [], 0)[1])
 
 
-def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
+def threaded_reader(stream: BufferedIOBase) -> asyncio.StreamReader:
     """What a blocking stream holds, which ends when that ends or breaks."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()

@@ -15,14 +15,14 @@ from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.settings.worker_options import options_problem
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
-from lsp_server.worker.failure import traceback_of
+from lsp_server.worker.failure import traceback_without_message
 
 log = logging.getLogger(__name__)
 STATUS = "infill/status"
 STATUS_CHANGED = "infill/didChangeStatus"
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
-END_S = 30.0
+WORKER_END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 _SHOWN = (
     *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
@@ -88,7 +88,7 @@ class WorkerSupervisor:
         """Makes a new client, which connects on its first request."""
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
 
-    def is_first_report_of_load(self) -> bool:
+    def claim_first_report_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
         was_told = self._is_load_reported
         self._is_load_reported = True
@@ -108,12 +108,12 @@ class WorkerSupervisor:
             if self._warming is not None:
                 self._warming.cancel()
             try:
-                async with asyncio.timeout(END_S):
+                async with asyncio.timeout(WORKER_END_S):
                     if status := await self.client.status():
                         others = status.clients - 1
                         await self.client.shut_down()
             except TimeoutError:
-                raise WorkerError(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
+                raise WorkerError(ErrorCode.STOPPED, f"The worker has not ended within {WORKER_END_S:g} s") from None
             except WorkerError as failure:
                 log.info("the worker was not asked to end: %s", failure)
             old = self.client
@@ -143,7 +143,7 @@ class WorkerSupervisor:
         except WorkerError as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # our own bug; nothing awaits this task
-            log.error("the worker was not started: %s", traceback_of(error))
+            log.error("the worker was not started: %s", traceback_without_message(error))
 
     def _on_state(self, state: ClientState, reason: str) -> None:
         if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts

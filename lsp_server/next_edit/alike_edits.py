@@ -148,7 +148,7 @@ def _edit_site(diff: NameDiff, line: DiffRange) -> TokenReplacement | None:
     if added is None:
         return None
     old_start = old_matches[first].start() if first < len(old) else old_matches[-1].start()
-    literal = diff.old_names.view.literal_at(old_start)
+    literal = diff.old_names.view.literal_kind_at(old_start)
     shares_word = any(map(str.isidentifier, old[:first] + old[old_stop:]))
     defines = only_field_on_line(diff.new_names, line.start) is not None or any(
         _defines(diff.old_names, offset)
@@ -278,11 +278,11 @@ def _match_edits(
     for match in islice(_pattern(prefix, site.removed, suffix).finditer(text_diff.new), _MAX_REPEATS):
         start, end = match.span(1)
         leaf = start if end > start else max(start - 1, 0)
-        literal = view.literal_at(leaf)
+        literal = view.literal_kind_at(leaf)
         if end == start and literal in view.table.strings:  # after a string is not inside it
-            literal = view.literal_at(start)
+            literal = view.literal_kind_at(start)
         is_done = site.start <= start and end <= site.end
-        if is_done or text_diff.is_new(start, max(end, start + 1)) or literal != site.literal:
+        if is_done or text_diff.has_new_text(start, max(end, start + 1)) or literal != site.literal:
             continue
         if not all(diff.new_names.resolves_at(name, leaf) for name in introduced):
             continue
@@ -316,7 +316,7 @@ def repeated_insertions(view: SyntaxView, diffs: Sequence[TextDiff]) -> Iterator
             start = line_start(view.text, match.end())
             indent = indentation(view.text, start)
             is_done = view.text[:start].rstrip().endswith(line)
-            if not is_done and not view.literal_at(start + len(indent)):
+            if not is_done and not view.literal_kind_at(start + len(indent)):
                 yield NextEdit(start, start, indent + line + eol_at(view.text, start), f"again: {line[:40]}")
 
 
@@ -402,7 +402,7 @@ def _item_above(names: NameIndex, added: _Item) -> _Item | None:
         if item is not None and item.shape == added.shape:
             return item
         line = text[start : line_end(text, start)]
-        if line.strip() and not names.view.literal_at(start + len(line) - len(line.lstrip())):
+        if line.strip() and not names.view.literal_kind_at(start + len(line) - len(line.lstrip())):
             return None
     return None
 
@@ -414,7 +414,7 @@ def _neighbour_edits(text_diff: TextDiff, added: Sequence[_Item], neighbour: _It
     starts = (line_start(text, match.start()) for match in re.finditer(rf"\b{neighbour.name}\b", text))
     for start in dict.fromkeys(starts):
         end = line_end(text, start)
-        if start == neighbour.start or text_diff.is_new(start, end):
+        if start == neighbour.start or text_diff.has_new_text(start, end):
             continue
         lines = [_line_about(item, text[start:end], neighbour) for item in added]
         block = _indented_block(text, start, end)

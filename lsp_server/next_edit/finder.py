@@ -18,7 +18,7 @@ from lsp_server.syntax.parsing import Source
 _FINDERS = (complete_renames, signature_edits, missing_line_edits, repeated_edits)
 
 
-def next_edits(
+def find_next_edits(
     source: Source,
     old_texts: Iterable[str],
     other_documents: Iterable[ChangedDocument] = (),

@@ -15,7 +15,7 @@ from lsp_server.next_edit.alike_edits import alike_line_edits
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditValidator
-from lsp_server.next_edit.rewrite_filter import WHY, edits_from_rewrite
+from lsp_server.next_edit.rewrite_filter import REASON, edits_from_rewrite
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.lines import end_of_text_before, indentation, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import replace_lone_surrogates
@@ -37,12 +37,12 @@ async def propose_model_edits(session: "Session", situation: NextEditInput) -> S
     fill_model = session.worker.client
     edit_model = session.edit_model
     client = edit_model if edit_model and _may_request(edit_model, fill_model) else fill_model
-    if (client is fill_model and not _can_judge(session, uri)) or await session.disabled_reason_now(uri):
+    if (client is fill_model and not _can_judge(session, uri)) or await session.fresh_disabled_reason(uri):
         return ()
     others = situation.other_documents
-    allowed = [document for document in others if await session.disabled_reason_now(document.uri) is None]
+    allowed = [document for document in others if await session.fresh_disabled_reason(document.uri) is None]
     situation = dataclasses.replace(situation, other_documents=allowed)
-    name_of = session.configuration.name_of
+    name_of = session.configuration.path_in_workspace
     deadline_ms = session.settings_of(uri).deadline_ms.invoked
     try:
         try:
@@ -89,7 +89,7 @@ async def request_edits(
     scored = (await client.request(request)).edits
     if rewrites or (scored and (scored[0].start, scored[0].end) == request.region):
         return await asyncio.to_thread(edits_from_rewrite, situation, scored[0]) if scored else ()
-    edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]
+    edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, REASON) for edit in scored]
     return await asyncio.to_thread(EditValidator(situation.snapshot, situation.old_texts).edits_to_offer, edits)
 
 
@@ -125,7 +125,7 @@ def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | N
     start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)
     if view is None or is_blank(text[start:end]) or not (situation.old_texts or situation.other_documents):
         return None
-    is_new = any(TextDiff(old, text).is_new(start, end) for old in situation.old_texts[-1:])
+    is_new = any(TextDiff(old, text).has_new_text(start, end) for old in situation.old_texts[-1:])
     if is_new and (is_blank(text[situation.cursor : end]) or not count_errors(view.root)):
         return None
     for node in view.ancestors(view.leaf_at(start + len(indentation(text, start)))):

@@ -30,7 +30,7 @@ class NameDiff:
 
     def renamed_pairs(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Occurrence, Occurrence]]:
         """Yields the names that became others of the same role, at changed words and at `offsets` of both texts."""
-        for old_offset, offset in (*self.text_diff.substituted, *offsets):
+        for old_offset, offset in (*self.text_diff.substituted_offsets, *offsets):
             old = self.old_names.at_offset(old_offset)
             new = self.new_names.at_offset(offset)
             if old is not None and new is not None and old.role == new.role:

@@ -82,7 +82,7 @@ def _is_unbound(names: NameIndex, word: str) -> bool:
 def _rename_edits(diff: NameDiff, uses: Iterable[Occurrence], old: Occurrence, new: Occurrence) -> Iterator[NextEdit]:
     why = f"rename {old.text} to {new.text}"
     for use in uses:
-        if not diff.text_diff.is_new(use.start, use.end):
+        if not diff.text_diff.has_new_text(use.start, use.end):
             texts = (new.text, use.text) if use.joint == " as " else (use.text, new.text)  # an export keeps its name
             yield NextEdit(use.start, use.end, use.joint.join(texts) if use.joint else new.text, why)
 

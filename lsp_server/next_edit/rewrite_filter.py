@@ -24,7 +24,7 @@ from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import SyntaxView
 
 log = logging.getLogger(__name__)
-WHY = "the model expects it after your last edits"
+REASON = "the model expects it after your last edits"
 _MAX_MINIMAL_EDITS = 40
 """A rewrite with more is another text."""
 _MIN_LIKENESS = 0.5
@@ -58,7 +58,7 @@ def _minimal_edits(old: str, new: str, offset: int) -> Iterator[NextEdit]:
             continue
         whole = ("".join(lines[i:j]), "".join(new_lines[k:m]))
         for start, old_run, new_run in _line_runs(lines[i:j], new_lines[k:m]) if j - i == m - k else [(0, *whole)]:
-            yield trimmed_edit(starts[i] + start, old_run, new_run, WHY)
+            yield trimmed_edit(starts[i] + start, old_run, new_run, REASON)
 
 
 def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -101,7 +101,7 @@ def _joined(text: str, edits: Sequence[NextEdit]) -> NextEdit:
     for edit in edits:
         parts += text[end : edit.start] + edit.text
         end = edit.end
-    return NextEdit(edits[0].start, end, parts, WHY)
+    return NextEdit(edits[0].start, end, parts, REASON)
 
 
 @dataclass(frozen=True)

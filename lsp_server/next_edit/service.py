@@ -18,7 +18,7 @@ from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
 from lsp_server.next_edit.edit_history import EditHistory
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
-from lsp_server.next_edit.finder import next_edits
+from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.syntax.lines import is_word_char
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class NextEditService(Feature):
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed: every search and its own offers are out of date."""
-        if not self._session.follows_edits(uri):
+        if not self._session.offers_next_edits(uri):
             self.closed(uri)
             return
         state = self._states.setdefault(uri, _State())
@@ -142,7 +142,7 @@ class NextEditService(Feature):
 
     async def next_offer(self, document: Document, cursor: int) -> Offer | None:
         """Returns the offer at the cursor once the user pauses; None if nothing follows or the text changes first."""
-        if not self._session.follows_edits(document.uri):
+        if not self._session.offers_next_edits(document.uri):
             return None
         state = self._states.setdefault(document.uri, _State())
         stop = state.stop
@@ -152,17 +152,17 @@ class NextEditService(Feature):
         changed_s = max((other.changed_s for other in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
         snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed_snapshot(document)
-        if snapshot is None or stop.is_set() or is_half_deleted(state.last_change, snapshot.text, cursor):
+        if snapshot is None or stop.is_set() or is_name_half_deleted(state.last_change, snapshot.text, cursor):
             return None
         edit = nearest_edit(await self.following_edits(snapshot, cursor), cursor)
-        return None if edit is None or stop.is_set() else self.offer(document.uri, edit)
+        return None if edit is None or stop.is_set() else self.offer_for(document.uri, edit)
 
     async def following_edits(self, snapshot: Snapshot, cursor: int, *, by_rules: bool = False) -> list[NextEdit]:
         """Returns the edits that follow from the recent changes, without rejected ones; none if the text changes.
 
         `by_rules`: does not send a request to a model.
         """
-        if not self._session.follows_edits(snapshot.uri):
+        if not self._session.offers_next_edits(snapshot.uri):
             return []
         state = self._states.setdefault(snapshot.uri, _State())
         stop = state.stop
@@ -170,7 +170,7 @@ class NextEditService(Feature):
             old_texts = list(state.history.old_texts(snapshot.text))
             other_documents = self._other_documents(snapshot.uri)
             if state.search is None:
-                search = asyncio.to_thread(next_edits, snapshot, old_texts, other_documents, stop.is_set)
+                search = asyncio.to_thread(find_next_edits, snapshot, old_texts, other_documents, stop.is_set)
                 state.search = asyncio.create_task(search)
             edits = await asyncio.shield(state.search) or list(state.proposed)
             if by_rules and not edits:
@@ -199,7 +199,7 @@ class NextEditService(Feature):
     def _other_documents(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
         documents = self._session.documents
-        follows_edits = self._session.follows_edits
+        follows_edits = self._session.offers_next_edits
         uris = [other for other in self._states if other != uri and other in documents and follows_edits(other)]
         uris.sort(key=lambda other: self._states[other].changed_s, reverse=True)
         notebook_of = self._session.notebooks.notebook_or_self
@@ -213,7 +213,7 @@ class NextEditService(Feature):
                 changed.append(ChangedDocument(other, document.language_id, document.text, old_texts, cell_texts))
         return changed
 
-    def offer(self, uri: str, edit: NextEdit) -> Offer:
+    def offer_for(self, uri: str, edit: NextEdit) -> Offer:
         """Returns the offer of an edit of the current text: the same object each time."""
         offers = self._states.setdefault(uri, _State()).offers
         text = self._session.documents[uri].text
@@ -273,7 +273,7 @@ def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[N
     return list(edits)
 
 
-def is_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
+def is_name_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
     """Whether the end of a name was just deleted before the cursor: its replacement is yet to come."""
     if last is None or last.added or last.start != cursor:
         return False

@@ -193,7 +193,7 @@ def _calls(diff: NameDiff, name: Occurrence, *, also_new: bool = False) -> Itera
         call = _call_of(names, occurrence)
         if call is None:
             continue
-        if not also_new and diff.text_diff.is_new(names.view.start(call.node), names.view.end(call.node)):
+        if not also_new and diff.text_diff.has_new_text(names.view.start(call.node), names.view.end(call.node)):
             continue
         callee = f"{occurrence.receiver}.{word}" if occurrence.role is Role.FIELD else word
         if is_call_of(names, occurrence, callee, name):
@@ -242,7 +242,7 @@ def _make_async(diff: NameDiff, name: Occurrence, callers: set[int] | None) -> I
         )
         is_awaited = ancestors[0].type == names.rules.awaits
         edit = None if caller is None or is_awaited else _add_await(names, call, ancestors[: ancestors.index(caller)])
-        is_new = diff.text_diff.is_new(names.view.start(call.node), names.view.end(call.node))
+        is_new = diff.text_diff.has_new_text(names.view.start(call.node), names.view.end(call.node))
         if caller is None or (edit is None and not is_awaited) or (is_new and not is_awaited):
             continue
         if not _is_async(names, caller) and caller.id not in (callers or ()):

@@ -55,11 +55,11 @@ class TextDiff:
         )
 
     @cached_property
-    def substituted(self) -> tuple[tuple[int, int], ...]:
+    def substituted_offsets(self) -> tuple[tuple[int, int], ...]:
         """The offsets of substituted words: in the old text and in the new one."""
         return tuple(offsets for words in self.changed_words for offsets in self._substituted_in(words))
 
-    def is_new(self, start: int, end: int) -> bool:
+    def has_new_text(self, start: int, end: int) -> bool:
         """Whether any of [start, end) of the new text is absent from the old one."""
         return any(words.start < end and start < words.end for words in self.changed_words)
 

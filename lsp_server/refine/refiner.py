@@ -51,7 +51,7 @@ class PartnerRefiner(Feature):
     def rejected(self, uri: str, answer_id: str) -> None:
         self._drop_gone(uri)
 
-    def expect(self, answer_id: str, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]) -> None:
+    def expect_edit(self, answer_id: str, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]) -> None:
         """The editor gets an edit that fills these holes; once it is in the text, the answer counts as accepted."""
         self._expected[snapshot.uri] = answer_id, hash(splice(snapshot.text, spans, texts))
 

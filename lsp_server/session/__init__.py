@@ -74,7 +74,7 @@ class Session:
         """The settings for a document, by its workspace folder; for a cell by that of its notebook."""
         return self.configuration.for_uri(self.notebooks.notebook_or_self(uri))
 
-    def follows_edits(self, uri: str) -> bool:
+    def offers_next_edits(self, uri: str) -> bool:
         return self.settings_of(uri).next_edit.enabled and self.disabled_reason(uri) is None
 
     def start(self, capabilities: ClientCapabilities, options: Any, folders: Sequence[str] = ()) -> None:
@@ -94,7 +94,7 @@ class Session:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def find_edit_model(self) -> None:
+    async def connect_edit_model(self) -> None:
         """Once the client listens: `auto` takes a third of a second of a processor, in a thread."""
         if options := await asyncio.to_thread(edit_model_options, self.settings):
             self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
@@ -118,19 +118,19 @@ class Session:
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
-        self.forget(uri)
+        self.forget_document(uri)
         self.refresh_settings()
         if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
             surroundings = self.notebooks.surroundings_of(uri)
-            self.documents[uri] = Document(uri, language_id, version, self.editor_line_ends(text), surroundings)
+            self.documents[uri] = Document(uri, language_id, version, self.normalise_for_neovim(text), surroundings)
             self.features.opened(uri)
         self.run_in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
-    def editor_line_ends(self, text: str) -> str:
+    def normalise_for_neovim(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
         return normalise_line_ends(text) if self.client_capabilities.is_neovim else text
 
-    def forget(self, uri: str) -> None:
+    def forget_document(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
         self.features.closed(uri)
         if document := self.documents.pop(uri, None):
@@ -141,7 +141,7 @@ class Session:
     def close(self) -> None:
         """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
         for uri in tuple(self.documents):
-            self.forget(uri)
+            self.forget_document(uri)
         for task in self._tasks:
             task.cancel()
 
@@ -151,7 +151,7 @@ class Session:
         for uri in uris:
             document = self.documents.get(uri)
             language = document.editor_language_id if document else self._lost.get(uri)
-            self.forget(uri)
+            self.forget_document(uri)
             if language is not None:
                 self._lost[uri] = language
         if len(opened) == 1:
@@ -166,7 +166,7 @@ class Session:
 
     def show_failure(self, failure: StillLoadingError | WorkerUnresponsiveError) -> None:
         """Tells why an explicit request found nothing; that the model is loading, once per load."""
-        if isinstance(failure, WorkerUnresponsiveError) or self.worker.is_first_report_of_load():
+        if isinstance(failure, WorkerUnresponsiveError) or self.worker.claim_first_report_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
 
     def _tell_status(self) -> None:
@@ -195,7 +195,7 @@ class Session:
         reason = self.configuration.disabled_reason(self._names_of(uri), language, self.settings_of(uri))
         return reason or (None if document else closed)
 
-    async def disabled_reason_now(self, uri: str) -> str | None:
+    async def fresh_disabled_reason(self, uri: str) -> str | None:
         """The same, after following its links again and reading changed settings files: for a text that goes to the
         model, not for each keystroke.
         """
@@ -222,7 +222,7 @@ class Session:
                 self._names_of(uri) if is_first else links
             )  # by the settings around it, its own name may be a secret's
             if self.configuration.is_secret(names, self.settings_of(uri)):
-                self.forget(uri)
+                self.forget_document(uri)
                 self._links[uri] = links  # until it is closed
         return links is not None
 
@@ -250,7 +250,7 @@ class Session:
         is_current = self.documents.get(document.uri) is document and document.adopt_parse(job)
         return document.snapshot() if is_current else None
 
-    def mark_used(self, uri: str) -> None:
+    def mark_recently_used(self, uri: str) -> None:
         if document := self.documents.pop(uri, None):
             self.documents[uri] = document
 
@@ -260,7 +260,7 @@ class Session:
         """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
         `max_ms`. None if the model may not see the document, after following its links again.
         """
-        if await self.disabled_reason_now(snapshot.uri):
+        if await self.fresh_disabled_reason(snapshot.uri):
             return None
         documents = (
             document

@@ -13,7 +13,7 @@ MAX_UNANSWERED = 64
 _T = TypeVar("_T")
 
 
-async def in_thread(work: Callable[[], _T]) -> _T:
+async def run_in_daemon_thread(work: Callable[[], _T]) -> _T:
     """The result of `work`, or its exception, from a thread that never delays the process's end, unlike asyncio's."""
     done: Future[_T] = Future()
     done.set_running_or_notify_cancel()  # or cancelling this would make the thread fail
@@ -52,4 +52,4 @@ class BlockingIo:
 
     async def _answer(self, question: Callable[[], _T]) -> _T:
         async with self._threads:
-            return await in_thread(question)
+            return await run_in_daemon_thread(question)

@@ -23,10 +23,10 @@ from lsp_server.settings.privacy import is_secret, matches_globs, secret_reason
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_id_of_path, resolve_language_id
 
-NAME = "infill-ls.toml"
+FILE_NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
-MAX_BYTES = 65_536
-Stamp = tuple[int, int, int] | None
+MAX_SETTINGS_BYTES = 65_536
+FileStamp = tuple[int, int, int] | None
 """Changes whenever a file does; None if there is none."""
 
 
@@ -35,19 +35,19 @@ class SettingsFile:
     """The settings file of a folder as it was read; without a `layer` if there is none that can be used."""
 
     path: Path
-    stamp: Stamp = None
+    stamp: FileStamp = None
     layer: Layer | None = None
     problem: str = ""
 
     @classmethod
     def from_folder(cls, folder: Path) -> "SettingsFile":
         """The file of a folder, existing or not. For any thread: a file system may be slow."""
-        path = folder / NAME
+        path = folder / FILE_NAME
         stamp = _stamp(path)
         if stamp is None:
             return cls(path)
         try:
-            raw = tomllib.loads(read_text(path, MAX_BYTES))
+            raw = tomllib.loads(read_text(path, MAX_SETTINGS_BYTES))
         except UnreadableError as error:
             return cls(path, stamp, problem="" if error.missing else f"{path}: {error}; ignored")
         except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or of `int` for a number without end
@@ -55,7 +55,7 @@ class SettingsFile:
         return cls(path, stamp, Layer(str(path), raw, Origin.WORKSPACE))
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> FileStamp:
     try:
         about = path.stat()
     except (OSError, ValueError):
@@ -118,7 +118,7 @@ class Configuration:
         """By device and inode: the latest files that were secret by their names. Threads add to it."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
-        self.refresh([*names, *(name / NAME for name in names)])  # as of a file, and as of a folder
+        self.refresh([*names, *(name / FILE_NAME for name in names)])  # as of a file, and as of a folder
         self._started = self.settings
         self._merged = {}
 
@@ -146,7 +146,7 @@ class Configuration:
     def problems(self) -> list[str]:
         """The unusable settings of any folder; each once, up to a readable number."""
         files = tuple(self._files.values())
-        paths = [folder.root / NAME for folder in self.folders] + [file.path for file in files if file.layer]
+        paths = [folder.root / FILE_NAME for folder in self.folders] + [file.path for file in files if file.layer]
         problems = [file.problem for file in files if file.problem]
         for path in paths or [PurePath()]:
             problems += self._merged_at(path)[1]
@@ -189,10 +189,10 @@ class Configuration:
             if not tops.items() <= self._tops.items():
                 self._tops.update(tops)
                 self._merged = {}
-        looked_at = [*(root / NAME for root in self.roots), *names]
+        looked_at = [*(root / FILE_NAME for root in self.roots), *names]
         folders = dict.fromkeys(path for name in looked_at for path in self._folders_above(name)[1])
         with self._lock:
-            old = {path: self._files.get(path) or SettingsFile(path / NAME) for path in folders}
+            old = {path: self._files.get(path) or SettingsFile(path / FILE_NAME) for path in folders}
         new = {path: SettingsFile.from_folder(path) for path, file in old.items() if _stamp(file.path) != file.stamp}
         if new:
             with self._lock:
@@ -260,7 +260,7 @@ class Configuration:
                 return (*names, secret)
         return names
 
-    def name_of(self, uri: str) -> str:
+    def path_in_workspace(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
         path = comparable_path(uri)
         folder = self._folders_above(path)[0]
@@ -286,7 +286,7 @@ class Configuration:
         if path.parent not in merged:
             folder, folders = self._folders_above(path)
             if folder is None and self.folders and not isinstance(path, Path):
-                return self._merged_at(self.folders[0].root / NAME)
+                return self._merged_at(self.folders[0].root / FILE_NAME)
             files = [file.layer for parent in folders if (file := self._files.get(parent)) and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
@@ -324,7 +324,7 @@ def settings_root_of(path: Path) -> Path:
     # `os.path` asks, because `Path` raises where the user may not look and for names that are too long
     folders = [path, *path.parents] if os.path.isdir(path) else list(path.parents)  # noqa: PTH112
     repository = next((folder for folder in folders if os.path.exists(folder / ".git")), None)  # noqa: PTH110
-    settled = [folder for folder in folders if os.path.exists(folder / NAME)]  # noqa: PTH110
+    settled = [folder for folder in folders if os.path.exists(folder / FILE_NAME)]  # noqa: PTH110
     if repository and (not settled or settled[0].is_relative_to(repository)):
         return repository
     return settled[-1] if settled else folders[0]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings.schema import OFF, ONLY_LESS, STARTUP, USER_ONLY, Settings
+from lsp_server.settings.schema import OFF, STARTUP, USER_ONLY, USER_WIDENS, Settings
 
 _WHERE = "from here: set it in your editor's start options or the environment"
 _TRUST = "trustWorkspace"
@@ -36,10 +36,10 @@ def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iter
             yield prefix + field.encode_name, SettingDefinition(path, field.type, value)
 
 
-SETTING_KEYS = dict(_keys(Settings()))
+SETTING_DEFINITIONS = dict(_keys(Settings()))
 """Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
-_GROUPS = {name.partition(".")[0] for name in SETTING_KEYS if "." in name}
-_FOLDED = {name.lower(): name for name in SETTING_KEYS}
+_GROUPS = {name.partition(".")[0] for name in SETTING_DEFINITIONS if "." in name}
+_FOLDED = {name.lower(): name for name in SETTING_DEFINITIONS}
 _REPLACED = {"confidencefloor": "; suggestions replaces it, which is calm, balanced or eager"}
 """What to say about settings of earlier versions."""
 
@@ -49,7 +49,7 @@ class Origin(Enum):
 
     USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
     a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
-    if the user trusts it. Only a USER switches on or widens anything in `ONLY_LESS`.
+    if the user trusts it. Only a USER switches on or widens anything in `USER_WIDENS`.
     """
 
     USER = auto()
@@ -74,7 +74,7 @@ def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tu
     layer_values = [(layer, _usable_values(layer, problems)) for layer in layers]
     users = [values for layer, values in layer_values if layer.origin is Origin.USER]
     trusts = next((values[_TRUST] for values in reversed(users) if _TRUST in values), False)
-    merged = {name: key.default for name, key in SETTING_KEYS.items()}
+    merged = {name: key.default for name, key in SETTING_DEFINITIONS.items()}
     set_by: dict[str, int] = {}
     barred: list[tuple[int, str, Any, str]] = []
     for index, (layer, values) in enumerate(layer_values):
@@ -84,7 +84,7 @@ def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tu
             else:
                 merged[name] = merged[name] + value if _adds(name, layer.origin) else value
                 set_by[name] = index
-    merged |= {name: _setting(started, name) for name in SETTING_KEYS if started and _is_startup(name)}
+    merged |= {name: _setting(started, name) for name in SETTING_DEFINITIONS if started and _is_startup(name)}
     for index, name, value, reason in barred:  # which is no news where the user has set it afterwards, or to the same
         if value != merged[name] and set_by.get(name, -1) < index:
             problems.append(f"{layer_values[index][0].source}: {reason}")
@@ -97,7 +97,7 @@ def _barred_reason(
     """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
         return None
-    is_widened = (name == _TRUST or SETTING_KEYS[name].fields in ONLY_LESS) and _is_more(value, now)
+    is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _is_more(value, now)
     if is_widened:
         return f"{name} cannot be switched on or widened {_WHERE}"
     if not _is_startup(name):
@@ -105,7 +105,7 @@ def _barred_reason(
     group = name.partition(".")[0]
     if origin is Origin.EDITOR:
         return f"{group} is read only at start: set it in the start options and restart the server"
-    if SETTING_KEYS[name].fields[0] in USER_ONLY and not trusts:
+    if SETTING_DEFINITIONS[name].fields[0] in USER_ONLY and not trusts:
         return (
             f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
@@ -116,7 +116,7 @@ def _barred_reason(
 
 
 def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
-    """The usable values of a layer, by the names of `SETTING_KEYS`."""
+    """The usable values of a layer, by the names of `SETTING_DEFINITIONS`."""
     try:
         raw = {} if layer.raw is None else msgspec.convert(layer.raw, dict[str, Any])
     except msgspec.ValidationError as error:
@@ -131,8 +131,8 @@ def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
         try:
             if name in _GROUPS:
                 raise msgspec.ValidationError("Expected object")
-            if name in SETTING_KEYS:
-                values[name] = _converted(value, SETTING_KEYS[name], is_text=layer.is_text)
+            if name in SETTING_DEFINITIONS:
+                values[name] = _converted(value, SETTING_DEFINITIONS[name], is_text=layer.is_text)
             else:
                 problems.append(f"{layer.source}: unknown setting {name[:80]!r}{_nearest(name)}; ignored")
         except msgspec.DecodeError as error:
@@ -155,7 +155,7 @@ def _converted(value: Any, key: SettingDefinition, *, is_text: bool) -> Any:
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by the names of `SETTING_KEYS` as raw settings: those of a group in an object of their own."""
+    """Settings by the names of `SETTING_DEFINITIONS` as raw settings: those of a group in an object of their own."""
     nested: dict[str, Any] = {}
     for name, value in values.items():
         group, _, inner = name.rpartition(".")
@@ -175,7 +175,7 @@ def _plain(error: Exception) -> str:
 
 
 def _is_startup(name: str) -> bool:
-    return SETTING_KEYS[name].fields[0] in STARTUP
+    return SETTING_DEFINITIONS[name].fields[0] in STARTUP
 
 
 def _adds(name: str, origin: Origin) -> bool:
@@ -185,7 +185,7 @@ def _adds(name: str, origin: Origin) -> bool:
 
 
 def _setting(settings: Settings, name: str) -> Any:
-    return reduce(getattr, SETTING_KEYS[name].fields, settings)
+    return reduce(getattr, SETTING_DEFINITIONS[name].fields, settings)
 
 
 def _is_more(value: Any, now: Any) -> bool:
@@ -197,13 +197,13 @@ def _is_more(value: Any, now: Any) -> bool:
     return bool(value > now)
 
 
-PREFIX = "INFILL_LS_"
+VARIABLE_PREFIX = "INFILL_LS_"
 _NO_SETTINGS = (
     *("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "KEEP_SUFFIX"),
     *("SERVER_TOKEN", "PARTNER_TOKEN", "NEXT_EDIT_TOKEN", "HTTP_TOKEN"),
 )
-"""Our variables that are not settings, here without `PREFIX`."""
-_VARIABLES = {"_".join(key.fields).upper(): name for name, key in SETTING_KEYS.items()}
+"""Our variables that are not settings, here without `VARIABLE_PREFIX`."""
+_VARIABLES = {"_".join(key.fields).upper(): name for name, key in SETTING_DEFINITIONS.items()}
 """The setting of each other one."""
 
 
@@ -213,8 +213,8 @@ def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     """
     layers = []
     for variable, text in sorted(environment.items()):
-        word = variable.removeprefix(PREFIX)
-        if variable.startswith(PREFIX) and text and word not in _NO_SETTINGS:
+        word = variable.removeprefix(VARIABLE_PREFIX)
+        if variable.startswith(VARIABLE_PREFIX) and text and word not in _NO_SETTINGS:
             source = f"environment variable {variable}"
             layers.append(Layer(source, {_VARIABLES.get(word, word): text.strip()}, is_text=True))
     return layers

@@ -196,7 +196,7 @@ STARTUP = frozenset({*WORKER_FIELDS, "server", "partner", "idle_seconds", "trust
 START_TAG = "start"
 USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
-ONLY_LESS = (
+USER_WIDENS = (
     ("statistics",),
     ("context", "enabled"),
     ("prefetch",),
@@ -214,7 +214,7 @@ def json_schema() -> dict[str, Any]:
     schema: dict[str, Any] = parts["Settings"]
     del schema["required"]  # none is
     of_folder = {"context", "prefetch", "next_edit"}
-    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - of_folder
+    users_alone = {*USER_ONLY, *(path[0] for path in USER_WIDENS)} - of_folder
     for field in msgspec.structs.fields(Settings):
         own = schema["properties"][field.encode_name]
         group = parts.get(own.pop("$ref", ""), {})

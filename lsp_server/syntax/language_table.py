@@ -7,7 +7,7 @@ UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
 """Keeps an error message `subclasses must override this` from counting as missing code."""
 
-HARMFUL = {
+HARMFUL_PATTERNS = {
     "brackets": (r"\((?:[^()]*\(){500}", 0),  # none of which is closed before the next; 4,000 overflow some stacks
     "angles": (r"<(?:[\w,\s]*<){300}", 0),  # the same for types: memory grows with the square of their number
     "arrows": ("=>", 500),  # in languages without such an arrow; memory as above
@@ -16,7 +16,7 @@ HARMFUL = {
 }
 """Regexes, and the most matches: more crash the parsers of some languages, or take all memory."""
 
-QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
+QUOTED_PATTERN = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 """The strings of most languages, for tables that name no others."""
 
 
@@ -100,7 +100,7 @@ class LanguageTable:
     ignored: frozenset[str] = frozenset()  # nodes that are neither code nor comment, such as a line continuation
     strings: frozenset[str] = frozenset()
     interpolations: frozenset[str] = frozenset()  # code inside a string
-    string_pattern: str = QUOTED  # regex: what looks like a string, where there is no tree
+    string_pattern: str = QUOTED_PATTERN  # regex: what looks like a string, where there is no tree
     quotes: str = "\"'"  # characters that a string on one line may start with
     word_characters: str = ""  # part of a word here, besides what is part of an identifier everywhere
 
@@ -139,7 +139,7 @@ class LanguageTable:
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
-    harmful: tuple[str, ...] = ()  # those of `HARMFUL` that matter here
+    harmful: tuple[str, ...] = ()  # those of `HARMFUL_PATTERNS` that matter here
     binding: BindingRules | None = None  # None: no next edit follows from a rename or a signature
     imports: ImportRules | None = None  # None: imports of such a file are not looked up
 

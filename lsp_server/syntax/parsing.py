@@ -11,14 +11,14 @@ from itertools import islice
 
 from tree_sitter import Parser, Tree
 
-from lsp_server.syntax.language_table import HARMFUL
+from lsp_server.syntax.language_table import HARMFUL_PATTERNS
 from lsp_server.syntax.languages import LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import replace_cr_line_ends
 
 _CHUNK_CHARACTERS = 2048
 
 
-def encode(text: str) -> bytes:
+def encode_for_parser(text: str) -> bytes:
     """The bytes that tree-sitter reads for `text`. A lone surrogate, which an editor may send, becomes `?`."""
     return text.encode("utf-8", "replace")
 
@@ -29,7 +29,7 @@ def byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
     line_start = text.rfind("\n", 0, offset) + 1
     if text.isascii():
         return offset, row, offset - line_start
-    return len(encode(text[:offset])), row, len(encode(text[line_start:offset]))
+    return len(encode_for_parser(text[:offset])), row, len(encode_for_parser(text[line_start:offset]))
 
 
 class ByteOffsets:
@@ -43,13 +43,13 @@ class ByteOffsets:
         self._starts = [0]
         if not self._ascii:
             for start in range(0, len(text), _CHUNK_CHARACTERS):
-                self._starts.append(self._starts[-1] + len(encode(text[start : start + _CHUNK_CHARACTERS])))
+                self._starts.append(self._starts[-1] + len(encode_for_parser(text[start : start + _CHUNK_CHARACTERS])))
 
     def byte_at(self, offset: int) -> int:
         if self._ascii:
             return offset
         chunk = offset // _CHUNK_CHARACTERS
-        return self._starts[chunk] + len(encode(self._text[chunk * _CHUNK_CHARACTERS : offset]))
+        return self._starts[chunk] + len(encode_for_parser(self._text[chunk * _CHUNK_CHARACTERS : offset]))
 
     def offset_at(self, byte: int) -> int:
         """The `str` index of the character that starts at `byte`."""
@@ -57,7 +57,7 @@ class ByteOffsets:
             return byte
         chunk = max(bisect_right(self._starts, byte, 0, len(self._starts) - 1) - 1, 0)
         start = chunk * _CHUNK_CHARACTERS
-        data = encode(self._text[start : start + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
+        data = encode_for_parser(self._text[start : start + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
         return start + len(data.decode("utf-8", "ignore"))
 
 
@@ -106,7 +106,7 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuL
         return None
     if "\r" in text and "\n" not in text:  # grammars take it for white space within a line
         text, old_tree = replace_cr_line_ends(text, text), None
-    data = encode(text)
+    data = encode_for_parser(text)
 
     def read(byte: int, _: object) -> bytes:  # the parser takes a limit only with a function
         return data[byte : byte + _CHUNK_BYTES]
@@ -124,7 +124,7 @@ def _is_harmful(table: LanguageTable, text: str) -> bool:
     """Whether parsing the text would crash this process, or take all its memory."""
     return any(
         next(islice(re.finditer(pattern, text, re.MULTILINE), max_matches, None), None) is not None
-        for pattern, max_matches in map(HARMFUL.__getitem__, table.harmful)
+        for pattern, max_matches in map(HARMFUL_PATTERNS.__getitem__, table.harmful)
     )
 
 
@@ -132,7 +132,7 @@ def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> 
     """Tells `tree`, the tree of `text`, that [start, end) is replaced. Changes it: pass a copy if it is shared."""
     start_byte, start_row, start_column = byte_and_point(text, start)
     old_byte, old_row, old_column = byte_and_point(text, end)
-    data = encode(replacement)
+    data = encode_for_parser(replacement)
     rows = data.count(b"\n")
     tail = len(data) - data.rfind(b"\n") - 1
     new_column = tail if rows else start_column + len(data)

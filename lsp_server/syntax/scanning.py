@@ -25,7 +25,7 @@ def find_brackets(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
             yield match.start(), match.group()
 
 
-def comment_at_end(text: str, table: LanguageTable) -> int:
+def trailing_comment_start(text: str, table: LanguageTable) -> int:
     """The start of the line comment in which `text` ends; -1: there is none."""
     comments = (match for match in _scanner(table).finditer(text) if match.lastindex)
     return next((match.start() for match in comments if match.end() == len(text)), -1)

@@ -87,7 +87,7 @@ class SyntaxView:
     def parent(self, node: Node) -> Node | None:
         return next(iter(self.ancestors(node)[1:2]), None)
 
-    def literal_at(self, offset: int) -> str:
+    def literal_kind_at(self, offset: int) -> str:
         """The kind of the string or comment at `offset`; empty for code."""
         nodes = self.ancestors(self.leaf_at(offset))[:_MAX_DEPTH_OF_COMMENT]
         return next((node.type for node in nodes if node.type in self._tokens), "")

@@ -18,8 +18,8 @@ import platformdirs
 
 from inference.remote.file_privacy import folder_permission_problem
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
-from lsp_server.settings.blocking_io import in_thread
-from lsp_server.worker.paths import APP, configured_folder
+from lsp_server.settings.blocking_io import run_in_daemon_thread
+from lsp_server.worker.paths import APP_NAME, configured_runtime_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STATE_VARIABLE = "INFILL_LS_STATE_DIR"
 KEPT_DAYS = 365
-FORGET = "`infill-ls stats forget` deletes it"
+FORGET_HINT = "`infill-ls stats forget` deletes it"
 _LOCK_TIMEOUT_S = 5.0
 """How long to wait while another process writes."""
 _SCHEMA = """
@@ -53,7 +53,7 @@ def usage_file() -> Path:
     if chosen := os.environ.get(STATE_VARIABLE):
         folder = Path(chosen).expanduser().absolute()
     else:
-        folder = configured_folder() or platformdirs.user_state_path(APP, appauthor=False)
+        folder = configured_runtime_folder() or platformdirs.user_state_path(APP_NAME, appauthor=False)
     return folder / "usage" / "counters.sqlite"
 
 
@@ -95,7 +95,7 @@ def delete_files(file: Path) -> list[Path]:
 
 def storage_error_message(file: Path, error: Exception) -> str:
     """What went wrong with the file, and what to do."""
-    return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"
+    return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET_HINT}"
 
 
 def _connect(file: Path) -> "closing[sqlite3.Connection]":
@@ -127,7 +127,7 @@ WHOLE = "whole"
 PART = "part"
 REJECTED = "rejected"
 COMPUTED = "computed"
-MS = "ms"
+WAITED_MS = "ms"
 """How many answers were computed, and how long the user waited for them, in all."""
 _MAX_TRACKED = 256
 """An answer older than so many others is no longer followed."""
@@ -164,7 +164,7 @@ class StatisticsWriter(Feature):
                 await asyncio.wait_for(self._has_ended.wait(), pause_s)
             counts, self._counts = self._counts, Counter()
             try:
-                await in_thread(partial(add_counts, usage_file(), counts))
+                await run_in_daemon_thread(partial(add_counts, usage_file(), counts))
             except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
                 self._counts.update(counts)
                 advice = "all else works; set `statistics` to off to stop this message"
@@ -195,7 +195,7 @@ class StatisticsFeature(Feature):
                 del self._answers[next(iter(self._answers))]
         if event.waited_ms is not None:
             self._count(uri, trigger, COMPUTED)
-            self._count(uri, trigger, MS, round(event.waited_ms))
+            self._count(uri, trigger, WAITED_MS, round(event.waited_ms))
 
     def accepted(self, uri: str, event: AcceptedEvent) -> None:
         self._decide(uri, event.id, WHOLE if event.is_whole else PART)

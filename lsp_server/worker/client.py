@@ -50,9 +50,9 @@ LOADING_RESPONSE_S = 60.0
 """A loading worker may be silent for long, since it may import libraries from a cold or distant disk."""
 HUNG_STEP_S = 120.0
 """No step takes this long, even on the slowest processor with the largest model: the model is hung."""
-REFUSALS = 3
+MAX_REFUSALS = 3
 """How many ending workers a request may meet before it gives up."""
-MODEL_FAILURES = 4
+MAX_MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
@@ -308,7 +308,7 @@ class WorkerClient:
         await self._status_changed.wait()
 
     async def _send_until_answered(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
-        for _ in range(REFUSALS):
+        for _ in range(MAX_REFUSALS):
             connection = await self._connected()
             pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
             try:
@@ -450,7 +450,7 @@ class WorkerClient:
         self._pending.clear()
         status = connection.status
         if status.state is WorkerState.FAILED:
-            self._record_failure(WorkerError(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
+            self._record_failure(WorkerError(ErrorCode.MODEL, status.detail), MAX_MODEL_FAILURES)
         elif status.state is not WorkerState.STOPPING and not self._closed:
             self._record_failure(failure)
         self._announce()

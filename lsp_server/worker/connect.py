@@ -43,7 +43,7 @@ HANDSHAKE_S = 15.0
 """A worker answers immediately, unless its machine is busy loading a model from a cold disk."""
 STATUS_S = 5.0
 """How long a client waits if it only wants the worker's status."""
-RETURN_S = 5.0
+LISTEN_WAIT_S = 5.0
 """A worker that starts listens within a second, or a few on a busy machine, and so does one that ends go."""
 _POLL_S = 0.2
 
@@ -143,9 +143,9 @@ async def attach_to_running(paths: WorkerPaths, name: str, limit_s: float = HAND
 
 async def attach_with_retries(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerLink:
     """Joins the running worker of `paths`, also one that has yet to listen. Raises as `attach_to_running`:
-    NotListeningError if there is no such process, WorkerUnresponsiveError after `RETURN_S`.
+    NotListeningError if there is no such process, WorkerUnresponsiveError after `LISTEN_WAIT_S`.
     """
-    deadline_s = asyncio.get_running_loop().time() + RETURN_S
+    deadline_s = asyncio.get_running_loop().time() + LISTEN_WAIT_S
     while True:
         try:
             return await attach_to_running(paths, name, limit_s)

@@ -40,6 +40,6 @@ class StillLoadingError(WorkerError):
         super().__init__(ErrorCode.STOPPED, f"no answer within {after_ms:.0f} ms: {loads}; try again in a moment")
 
 
-def traceback_of(error: BaseException) -> str:
+def traceback_without_message(error: BaseException) -> str:
     """The origin of an unexpected error, for the log. Omits its message, which may quote a document."""
     return f"{type(error).__name__}\n{''.join(traceback.format_tb(error.__traceback__, limit=-_LOGGED_CALLS))}"

@@ -16,7 +16,7 @@ import psutil
 
 from inference.messages import WorkerOptions
 
-APP = "infill-ls"
+APP_NAME = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
 MAX_SOCKET_PATH_BYTES = 100
 """Unix allows 104 to 108, minus the prefix of a folder when it is bound."""
@@ -52,11 +52,11 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 
 
 def paths_of_socket(socket: Path) -> WorkerPaths:
-    logs = configured_folder() or platformdirs.user_log_path(APP, appauthor=False)
+    logs = configured_runtime_folder() or platformdirs.user_log_path(APP_NAME, appauthor=False)
     return WorkerPaths(socket, logs / f"worker-{socket.stem}.log")
 
 
-def configured_folder() -> Path | None:
+def configured_runtime_folder() -> Path | None:
     """`INFILL_LS_RUNTIME_DIR`, which then holds sockets, logs and records alike; None: it is not set."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     return Path(os.path.expanduser(chosen)).absolute() if chosen else None  # noqa: PTH111 - raises for no such user
@@ -64,16 +64,16 @@ def configured_folder() -> Path | None:
 
 def runtime_folder() -> Path:
     """The folder of the sockets: the chosen one, otherwise ours in the user's runtime folder."""
-    if chosen := configured_folder():
+    if chosen := configured_runtime_folder():
         return chosen
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
-    return base / APP if os.path.isdir(base) else _temporary_folder()  # noqa: PTH112 - raises for a long name
+    return base / APP_NAME if os.path.isdir(base) else _temporary_folder()  # noqa: PTH112 - raises for a long name
 
 
 def socket_folders() -> tuple[Path, ...]:
     """Every folder that may hold a socket of this user: the chosen one, or all that the system may name."""
     folder = runtime_folder()
-    return (folder,) if configured_folder() else tuple(dict.fromkeys((folder, _temporary_folder())))
+    return (folder,) if configured_runtime_folder() else tuple(dict.fromkeys((folder, _temporary_folder())))
 
 
 def _temporary_folder() -> Path:
@@ -84,7 +84,7 @@ def _temporary_folder() -> Path:
         folder = ""
     if not folder or (os.name != "nt" and len(os.fsencode(folder)) > _MAX_TEMPORARY_BYTES):
         folder = "/tmp"  # noqa: S108 - our folder in it must be private
-    return Path(folder) / f"{APP}-{_owner()}"
+    return Path(folder) / f"{APP_NAME}-{_owner()}"
 
 
 def _owner() -> int | str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.lsp.transports import framed
+from lsp_server.lsp.transports import encode_lsp_frame
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import SERVER
 from tests.e2e.user import User
@@ -47,7 +47,7 @@ async def test_server_ends_with_an_editor_that_stopped_reading(runtime_folder: P
     )
     os.close(stdout)
     asking = [b'{"jsonrpc": "2.0", "id": %d, "method": "no/such"}' % number for number in range(5_000)]
-    process.stdin.write(b"".join(map(framed, asking)))  # the answers are many times what a pipe holds
+    process.stdin.write(b"".join(map(encode_lsp_frame, asking)))  # the answers are many times what a pipe holds
     try:
         async with asyncio.timeout(PATIENCE_S):
             await process.stdin.drain()

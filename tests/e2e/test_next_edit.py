@@ -14,7 +14,7 @@ import pytest
 
 from inference.bench.scenarios import RecordedModel
 from lsp_server.cli import main
-from lsp_server.next_edit.rewrite_filter import WHY
+from lsp_server.next_edit.rewrite_filter import REASON
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
@@ -198,7 +198,7 @@ async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> N
         assert first["text"] == "return width * 2"
         user.accept(first)
         (second,) = await user.next_edits()
-        assert (second["text"], second["command"]["title"]) == ("area(3)", f"Next edit: {WHY}")
+        assert (second["text"], second["command"]["title"]) == ("area(3)", f"Next edit: {REASON}")
 
 
 async def test_a_code_action_offers_what_an_edit_model_has_found(start: Start) -> None:

@@ -104,7 +104,7 @@ async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyP
         link.symlink_to(".env")
         accept_suggestion(session, uri, suggestion)
         types_text(session, "1", uri=uri)
-        await session.disabled_reason_now(uri)
+        await session.fresh_disabled_reason(uri)
         await asyncio.sleep(0)
         assert uri not in session.documents
         assert len(worker.requests) == 1
@@ -238,9 +238,9 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
             session.notebooks.open(f"{tmp_path.as_uri()}/{len(cells)}.ipynb", cells)
             for each in cells:
                 session.open(each, "python", 1, "x = \n")
-        assert (await session.disabled_reason_now(linked) or "").endswith("/.env)")
+        assert (await session.fresh_disabled_reason(linked) or "").endswith("/.env)")
         assert linked not in session.documents
-        assert await session.disabled_reason_now(other) is None
+        assert await session.fresh_disabled_reason(other) is None
         (tmp_path / "l2.py").symlink_to(".env")
         answer = ask_at(session, 4, other)
         assert not isinstance(answer, types.InlineCompletionList)
@@ -278,10 +278,10 @@ async def test_a_hard_link_to_an_open_secret_gets_no_fills(start: Start, tmp_pat
     session = start(tmp_path.as_uri())
     session.open(links[0].as_uri(), "python", 1, "A=1\n")
     session.open(secret.as_uri(), "dotenv", 1, "A=1\n")
-    await session.disabled_reason_now(secret.as_uri())
+    await session.fresh_disabled_reason(secret.as_uri())
     session.open(links[1].as_uri(), "python", 1, "A=1\n")
     for link in links:
-        assert f"it leads to {secret}" in (await session.disabled_reason_now(link.as_uri()) or "")
+        assert f"it leads to {secret}" in (await session.fresh_disabled_reason(link.as_uri()) or "")
     assert session.documents == {}
 
 

@@ -25,7 +25,7 @@ from lsp_server.syntax.language_table import (
 
 __all__ = [
     "CLOSERS",
-    "PLAIN",
+    "PLAIN_TEXT",
     "TABLES",
     "ImportRules",
     "LanguageTable",
@@ -37,7 +37,7 @@ __all__ = [
     "table_of",
 ]
 
-PLAIN = LanguageTable(ids=())
+PLAIN_TEXT = LanguageTable(ids=())
 """For every language without a table: carving goes by indentation."""
 
 _Table = TypeVar("_Table", LanguageTable, BindingRules, ImportRules)
@@ -81,8 +81,8 @@ _BY_NAME = {name: table.ids[0] for table in TABLES for name in table.names}
 
 
 def table_of(language_id: str) -> LanguageTable:
-    """The table for a language id as editors send it; `PLAIN` for an unknown one."""
-    return _BY_ID.get(language_id, PLAIN)
+    """The table for a language id as editors send it; `PLAIN_TEXT` for an unknown one."""
+    return _BY_ID.get(language_id, PLAIN_TEXT)
 
 
 def language_id_of_path(path: str) -> str:
@@ -124,7 +124,7 @@ def name_comment(language_id: str, name: str) -> str:
     ):
         return ""
     label = "".join(character for character in name[-_MAX_NAME_CHARS:] if character.isprintable())
-    if language_id_of_path(name) not in table.ids and (table is not PLAIN or "." not in name):
+    if language_id_of_path(name) not in table.ids and (table is not PLAIN_TEXT or "." not in name):
         label = f"{label} ({language_id})".lstrip()
     if table.line_comment or table.block_comments:
         start, end = (table.line_comment, "") if table.line_comment else table.block_comments[0]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.settings.schema import ONLY_LESS, START_TAG, STARTUP, Settings, json_schema
+from lsp_server.settings.schema import START_TAG, STARTUP, USER_WIDENS, Settings, json_schema
 from tests.editors.places import EDITORS
 
 EXTENSION = EDITORS / "vscode"
@@ -45,9 +45,9 @@ def test_what_is_read_only_at_start_is_the_servers_list() -> None:
 
 def test_what_only_start_options_switch_on_takes_a_restart() -> None:
     source = (EXTENSION / "src" / "settings.ts").read_text()
-    found = re.search(r"ONLY_LESS: readonly string\[\] = \[(.*?)\]", source, re.S)
+    found = re.search(r"USER_WIDENS: readonly string\[\] = \[(.*?)\]", source, re.S)
     assert found
-    ours = {re.sub("_(.)", lambda letter: letter[1].upper(), ".".join(path)) for path in ONLY_LESS}
+    ours = {re.sub("_(.)", lambda letter: letter[1].upper(), ".".join(path)) for path in USER_WIDENS}
     assert set(re.findall(r"'([\w.]+)'", found[1])) == ours
 
 

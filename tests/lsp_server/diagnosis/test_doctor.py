@@ -14,7 +14,7 @@ from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_
 from lsp_server.diagnosis.workers import CheckResult, Grade
 from lsp_server.documents.document import Document
 from lsp_server.settings.configuration import Configuration
-from lsp_server.settings.layers import PREFIX
+from lsp_server.settings.layers import VARIABLE_PREFIX
 from tests.inference.models.test_discovery import DIGEST, manifest, put
 from tests.lsp_server.fixtures import with_cursor
 from tests.partner_server import partner_server
@@ -106,7 +106,7 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
 
 def test_a_folder_on_a_network_share_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its URI, on Windows, names a server."""
-    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+    for name in [name for name in os.environ if name.startswith(VARIABLE_PREFIX)]:
         monkeypatch.delenv(name)
     (only,) = examine_settings(Configuration({}, {}, None, ["file://server/share"]))
     assert "the defaults (no infill-ls.toml in " in only.found and "server/share" in only.found

@@ -94,7 +94,7 @@ async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, 
 
 async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
     asked = scene.ask()
-    scene.session.forget(scene.uri)
+    scene.session.forget_document(scene.uri)
     assert not await asked
 
 

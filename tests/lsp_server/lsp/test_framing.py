@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lsp_server.commands.serve import ListenAddress, parse_listen_address
-from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, framed, frames
+from lsp_server.lsp.transports import MAX_BODY_BYTES, FrameError, encode_lsp_frame, read_frames
 
 
 async def bodies_of(*pieces: bytes) -> list[bytes]:
@@ -20,7 +20,7 @@ async def bodies_of(*pieces: bytes) -> list[bytes]:
         reader.feed_eof()
 
     feeding = asyncio.create_task(feed())
-    found = [body async for body in frames(reader)]
+    found = [body async for body in read_frames(reader)]
     await feeding
     return found
 
@@ -41,7 +41,7 @@ async def test_one_frame(stream: bytes) -> None:
 async def test_however_the_stream_is_cut_the_bodies_are_the_same() -> None:
     chance = random.Random(0)
     bodies = [chance.randbytes(chance.randrange(40)) for _ in range(50)]
-    stream = b"".join(map(framed, bodies))
+    stream = b"".join(map(encode_lsp_frame, bodies))
     for _ in range(20):
         pieces = []
         at = 0

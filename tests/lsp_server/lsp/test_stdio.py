@@ -10,10 +10,10 @@ import pytest
 from lsp_server.lsp.transports import (
     MAX_UNREAD_BYTES,
     ConnectedClient,
-    framed,
-    frames,
-    read_in_thread,
-    writing_in_thread,
+    encode_lsp_frame,
+    read_frames,
+    threaded_reader,
+    threaded_writer,
 )
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import PATIENCE_S
@@ -29,10 +29,10 @@ class Silent(BytesIO):
 
 async def listen(reading: BytesIO, writing: RawIOBase, begin: Callable[[Kept], None] = lambda _: None) -> Kept:
     """The conversation with a client at these streams, once that is gone."""
-    client = ConnectedClient(Kept, writing_in_thread(writing))
+    client = ConnectedClient(Kept, threaded_writer(writing))
     begin(client.conversation)
     async with asyncio.timeout(PATIENCE_S):
-        await client.relay_messages(frames(read_in_thread(reading)))
+        await client.relay_messages(read_frames(threaded_reader(reading)))
     await client.leave()
     return client.conversation
 
@@ -48,18 +48,18 @@ async def test_writing_to_a_gone_editor_ends_the_server() -> None:
 async def test_slow_reader_blocks_nobody_and_gets_all_in_order(size: int) -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", buffering=0) as stream, os.fdopen(reading, "rb") as unread:
-        client = ConnectedClient(Kept, writing_in_thread(stream))
+        client = ConnectedClient(Kept, threaded_writer(stream))
         bodies = [b"%d %b" % (number, b"x" * size) for number in range(1_000_000 // size)]  # more than a pipe holds
         for body in bodies:
             client.write(body)
-        sent = b"".join(map(framed, bodies))
+        sent = b"".join(map(encode_lsp_frame, bodies))
         assert await asyncio.to_thread(unread.read, len(sent)) == sent
         await client.leave()
 
 
 @pytest.mark.parametrize("end", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 80_000 + b"\r\n"])
 async def test_each_message_is_passed_on_and_the_end_is_told(end: bytes) -> None:
-    conversation = await listen(BytesIO(framed(b"{}") + framed(b"[]") + end), BytesIO())
+    conversation = await listen(BytesIO(encode_lsp_frame(b"{}") + encode_lsp_frame(b"[]") + end), BytesIO())
     assert conversation.received == [b"{}", b"[]"]
 
 
@@ -80,6 +80,6 @@ async def test_a_client_with_too_much_unread_is_cut_off(log: pytest.LogCaptureFi
     for _ in range(300):
         client.write(bytes(MAX_UNREAD_BYTES // 100))
     async with asyncio.timeout(PATIENCE_S):
-        await client.relay_messages(frames(read_in_thread(Silent())))
+        await client.relay_messages(read_frames(threaded_reader(Silent())))
     await client.leave()
     assert {record.getMessage() for record in log.records} == {"a client does not read its messages and is cut off"}

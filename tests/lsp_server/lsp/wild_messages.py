@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from lsp_server.lsp.protocol import salvage_id
+from lsp_server.lsp.protocol import salvage_request_id
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -123,7 +123,7 @@ def _owed_to(body: bytes) -> list[Any]:
     try:
         message = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return [salvage_id(body)]
+        return [salvage_request_id(body)]
     if not isinstance(message, dict):
         return [None]
     if "method" not in message:

@@ -11,7 +11,7 @@ import pytest
 
 from lsp_server.next_edit.cross_file import ChangedDocument
 from lsp_server.next_edit.edits import NextEdit
-from lsp_server.next_edit.finder import next_edits
+from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
@@ -28,7 +28,7 @@ def test_what_is_offered_in_another_document(case: Case) -> None:
     language_id = language_id_of_path(name)
     other = ChangedDocument(f"file:///p/app/{name}", language_id, after, [before])
     now = Source.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
-    offered = [(edit.start, edit.end, edit.text) for edit in next_edits(now, [], [other])]
+    offered = [(edit.start, edit.end, edit.text) for edit in find_next_edits(now, [], [other])]
     assert drawn(text, [], sorted(offered)) == drawing
 
 
@@ -36,5 +36,5 @@ def test_a_line_above_three_classes_in_other_files_belongs_above_the_next() -> N
     source = Source.parse("typescript", "export class D {\n}\n")
     texts = [f"export class {name} {{\n" for name in "ABC"]
     others = [ChangedDocument(f"file:///{text}", "typescript", f"@compat\n{text}", [text]) for text in texts]
-    assert next_edits(source, [], others) == [NextEdit(0, 0, "@compat\n")]
-    assert next_edits(source, [], others[1:]) == []
+    assert find_next_edits(source, [], others) == [NextEdit(0, 0, "@compat\n")]
+    assert find_next_edits(source, [], others[1:]) == []

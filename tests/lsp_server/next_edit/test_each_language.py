@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.next_edit.finder import next_edits
+from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.next_edit.drawing import drawn, read
@@ -24,5 +24,5 @@ CASES = [
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_offered(language_id: str, case: Case) -> None:
     old, new, changed = read(case.text)
-    found = next_edits(Source.parse(language_id, new), [old])
+    found = find_next_edits(Source.parse(language_id, new), [old])
     assert drawn(new, changed, sorted([(edit.start, edit.end, edit.text) for edit in found])) == case.text

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.next_edit.edits import NextEdit
-from lsp_server.next_edit.finder import next_edits
+from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.next_edit.judge import EditValidator
 from lsp_server.syntax.parsing import Source
 
@@ -37,4 +37,4 @@ def test_edit_that_undoes_the_users_is_not_offered(start: int, end: int, text: s
 def test_rules_do_not_undo_what_they_followed() -> None:
     texts = ["def f(a, b): ...\nf(1, 2)\nf(2, 1)\n", "def f(b, a): ...\nf(1, 2)\nf(2, 1)\n"]
     texts.append(texts[-1].replace("f(1, 2)", "f(2, 1)", 1))
-    assert next_edits(Source.parse("python", "def f(b, a): ...\nf(2, 1)\nf(1, 2)\n"), texts[::-1]) == []
+    assert find_next_edits(Source.parse("python", "def f(b, a): ...\nf(2, 1)\nf(1, 2)\n"), texts[::-1]) == []

@@ -3,8 +3,8 @@
 import pytest
 
 from inference.ending import unpaired
-from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import comment_at_end, find_brackets
+from lsp_server.syntax.languages import PLAIN_TEXT, table_of
+from lsp_server.syntax.scanning import find_brackets, trailing_comment_start
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: 
     ],
 )
 def test_a_line_comment_starts_at_a_mark_outside_strings(language_id: str, text: str, start: int) -> None:
-    assert comment_at_end(text, table_of(language_id)) == start
+    assert trailing_comment_start(text, table_of(language_id)) == start
 
 
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
-    assert unpaired(find_brackets("f(a, [b)", PLAIN)) == ([(7, ")")], [(1, "("), (5, "[")])
-    assert unpaired(find_brackets("a) [b] }", PLAIN)) == ([(1, ")"), (7, "}")], [])
+    assert unpaired(find_brackets("f(a, [b)", PLAIN_TEXT)) == ([(7, ")")], [(1, "("), (5, "[")])
+    assert unpaired(find_brackets("a) [b] }", PLAIN_TEXT)) == ([(1, ")"), (7, "}")], [])
