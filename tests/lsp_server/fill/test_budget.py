@@ -12,7 +12,7 @@ from inference.messages import HoleKind, Pinned, Snippet
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
-from lsp_server.holes import HoleSpan, markers
+from lsp_server.holes import HoleSpan, find_markers
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
@@ -32,7 +32,7 @@ class Asked:
     def fill(self, budget: FillBudget, text: str = "x = ???\n") -> "asyncio.Task[FillResult]":
         """A fill of all holes of a text, on its way to the worker."""
         snapshot = snapshot_of(text)
-        return asyncio.create_task(fill(self.client, snapshot, markers(snapshot), budget))
+        return asyncio.create_task(fill(self.client, snapshot, find_markers(snapshot), budget))
 
     async def deadline_ms(self, budget: FillBudget, text: str = "x = ???\n") -> int:
         """The deadline of the request that a fill of all holes of a text leads to."""
@@ -195,7 +195,7 @@ async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> N
 async def test_the_model_sees_no_marker_of_another_hole(asked: Asked) -> None:
     snapshot = snapshot_of("a = <x>\nb = <x>\n")
     asked.worker.fills = ["1"]
-    here, context = markers(snapshot, "<x>")[1:], (Snippet("b.py", "d = <x>\n"),)
+    here, context = find_markers(snapshot, "<x>")[1:], (Snippet("b.py", "d = <x>\n"),)
     await fill(asked.client, snapshot, here, invoked(), context=context, marker="<x>")
     (request,) = asked.worker.requests
     assert request.segments[0] == Pinned("a = _\nb = ")

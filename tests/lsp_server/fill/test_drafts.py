@@ -12,7 +12,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, describe_progress
 from lsp_server.fill.pipeline import FillBudget
 from lsp_server.fill.postprocess import FillPostprocessor
-from lsp_server.holes import DEFAULT_MARKER, HoleSpan, hole_at_cursor, markers
+from lsp_server.holes import DEFAULT_MARKER, HoleSpan, find_markers, hole_at_cursor
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import FillComputation
 from tests.lsp_server.fixtures import with_cursor
@@ -140,6 +140,6 @@ def test_neither_draft_nor_document_commands_the_terminal() -> None:
     text = "y = '\x1b]0;title\x07'; x = ???  # \u202e\n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     draft = Draft("r", 1, 8, (("a", "\x1b[2J", "\u202e"),), ((0.5, 0.5, 0.5),))
-    shown = coloured_draft(snapshot, markers(snapshot), draft).plain
+    shown = coloured_draft(snapshot, find_markers(snapshot), draft).plain
     assert not set(shown) & {"\x1b", "\x07", "\u202e"}
     assert "x = a" in shown
