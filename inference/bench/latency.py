@@ -111,8 +111,6 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
         "model": f"random-{args.random}" if args.random else args.model,
         "device": torch.cuda.get_device_name(bench.device) if bench.on_cuda else bench.device.type,
         "dtype": args.dtype or str(network.dtype).removeprefix("torch."),
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
         "against_generate": bench.against_generate(lengths[0]),
         "prefixes": [bench.measure_prefix(length) for length in lengths],
         "floor": bench.measure_bandwidth_floor(lengths[0]),
