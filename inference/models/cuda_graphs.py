@@ -63,7 +63,7 @@ class CudaGraphCapturer:
         return not self.note
 
 
-class CapturedPass:
+class CapturablePass:
     """A pass whose inputs are at fixed addresses, and its replay once it is captured."""
 
     def __init__(self, run: Pass, *inputs: Tensor) -> None:

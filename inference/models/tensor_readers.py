@@ -51,7 +51,7 @@ class TensorReader:
         """How many bits the file's own codes of a tensor have here; 0 if it has plain numbers."""
         return 0
 
-    def packed_blocks(
+    def quantised_blocks(
         self, name: str, shape: Sequence[int], bits: int, device: torch.device
     ) -> Iterator[tuple[int, PackedWeight]]:
         """As `blocks`, packed: the file's own codes if these have so many bits, otherwise rounded on the device."""
@@ -60,12 +60,12 @@ class TensorReader:
             for begin in range(0, len(block), step):
                 yield first + begin, quantise(block[begin : begin + step].to(device), bits)
 
-    def packed(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
-        """A whole tensor as `packed_blocks` gives it. Raises ModelError, also if a scale is not finite."""
+    def read_quantised(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
+        """A whole tensor as `quantised_blocks` gives it. Raises ModelError, also if a scale is not finite."""
         wide = shape[-1]
         words = torch.empty((prod(shape[:-1]), wide * bits // _WORD_BITS), dtype=torch.int32, device=device)
         scales, biases = torch.empty((2, len(words), wide // affine.GROUP_SIZE), dtype=torch.float16, device=device)
-        for first, block in self.packed_blocks(name, shape, bits, device):
+        for first, block in self.quantised_blocks(name, shape, bits, device):
             here = slice(first, first + len(block.words))
             words[here], scales[here], biases[here] = block.words, block.scales, block.biases
         if not bool(scales.isfinite().all() and biases.isfinite().all()):
@@ -156,7 +156,7 @@ class GgufReader(TensorReader):
     def stored_bits(self, name: str) -> int:
         return affine.code_bits(self._stored[name].type_.name)
 
-    def packed_blocks(
+    def quantised_blocks(
         self, name: str, shape: Sequence[int], bits: int, device: torch.device
     ) -> Iterator[tuple[int, PackedWeight]]:
         """See `TensorReader`. Says in the log if a type's numbers are rounded once more."""
@@ -166,7 +166,7 @@ class GgufReader(TensorReader):
             self._said.add(kind)
             log.info("%s: its %s weights are rounded to %d bits", self.name, kind, bits)
         if is_rounded:
-            yield from super().packed_blocks(name, shape, bits, device)
+            yield from super().quantised_blocks(name, shape, bits, device)
             return
         for first, raw in self._raw_blocks(name, shape):
             codes, scales, biases = map(torch.from_numpy, affine.affine_rows(raw, kind))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from inference.models import devices
-from inference.models.cuda_graphs import CapturedPass, CudaGraphCapturer
+from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerKeysValues, PrefixView, first_visible_row
@@ -132,7 +132,7 @@ class _PrefixBuffers:
         self._loaded = weakref.ref(prefix)
 
 
-class _CapturedShape(CapturedPass):
+class _CapturedShape(CapturablePass):
     """The denoising pass in one shape."""
 
     def __init__(self, network: DiffusionGemmaNetwork, shape: Shape, rows: _PrefixBuffers) -> None:
@@ -159,7 +159,7 @@ class _CapturedShape(CapturedPass):
         return self._network.decode_rows(canvas, soft, positions, self._masks, self._prefix)
 
 
-class _CapturedReading(CapturedPass):
+class _CapturedReading(CapturablePass):
     """The pass over the next tokens of a prefix: an `EncoderCache`."""
 
     def __init__(self, network: DiffusionGemmaNetwork, count: int, length: int, rows: _PrefixBuffers) -> None:

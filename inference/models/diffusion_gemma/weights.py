@@ -142,7 +142,7 @@ def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.de
             full = same if same in shards.shapes and full not in shards.shapes else full
             shards.require_tensor(full, parameter.shape)
             if bits := _code_bits(shards, full, dtype_name):
-                matrices = shards.packed(full, parameter.shape, bits, device)
+                matrices = shards.read_quantised(full, parameter.shape, bits, device)
                 if isinstance(owner, nn.Linear):
                     module.set_submodule(path, PackedLinear(matrices, dtype))
                 else:

@@ -32,7 +32,7 @@ class KvCache(ABC):
     def append_moved_rows(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
         """Appends tokens with their rows, which `CausalNetwork.moved_rows` moved here."""
         self.reserve(len(self.ids) + len(ids))
-        self.write(len(self.ids), rows)
+        self.write_all_layers(len(self.ids), rows)
         self.drift_lines = drift_lines if self.kept_from is None else max(self.drift_lines, drift_lines)
         self.kept_from = len(self.ids) if self.kept_from is None else self.kept_from
         self.ids += ids
@@ -66,7 +66,7 @@ class KvCache(ABC):
         """Takes memory of its own for `capacity` tokens, with the first `length` rows."""
 
     @abstractmethod
-    def write(self, begin: int, rows: Any) -> None:
+    def write_all_layers(self, begin: int, rows: Any) -> None:
         """Writes moved rows from `begin` on."""
 
 

@@ -8,7 +8,7 @@ each row, and the rows that only pad it.
 import torch
 from torch import Tensor
 
-from inference.models.cuda_graphs import CapturedPass, CudaGraphCapturer
+from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer
 from inference.models.llama.network import LlamaNetwork, TensorKvCache
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -22,7 +22,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         """It shares its weights with `network`."""
         vars(self).update(vars(network))
         self.capturer = capturer
-        self._captured: dict[tuple[int, int], CapturedPass] = {}
+        self._captured: dict[tuple[int, int], CapturablePass] = {}
         """By rows and by how many rows they see; 0: their logits."""
         self._buffer = self.empty_cache(_SIZES[-1]).keys_values.zero_()
 
@@ -40,7 +40,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         self._buffer[..., :start, :] = cache.keys_values[..., :start, :]
         positions = torch.arange(start, start + width, device=self.device)
         hidden = captured.replayed(ids, positions[None])[:, count - num_last : count].clone()
-        cache.write(start, self._buffer[..., start:end, :])
+        cache.write_all_layers(start, self._buffer[..., start:end, :])
         cache.ids += new_ids
         return hidden
 
@@ -63,11 +63,11 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
                 self._captured[width, 0] = self._logits_pass(width)
             self._captured[width, size] = self._rows_pass(width, size)
 
-    def _logits_pass(self, width: int) -> CapturedPass:
+    def _logits_pass(self, width: int) -> CapturablePass:
         hidden = torch.zeros((1, width, self.config.hidden_size), device=self.device)
-        return CapturedPass(lambda: LlamaNetwork.logits(self, hidden), hidden)
+        return CapturablePass(lambda: LlamaNetwork.logits(self, hidden), hidden)
 
-    def _rows_pass(self, width: int, size: int) -> CapturedPass:
+    def _rows_pass(self, width: int, size: int) -> CapturablePass:
         ids, positions = torch.zeros((2, 1, width), dtype=torch.long, device=self.device)
         sharing = self.config.num_attention_heads // self.config.num_kv_heads
 
@@ -81,7 +81,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
             visible = torch.arange(size, device=self.device) <= positions[0, :, None]
             return self.hidden_states(ids, positions, append, visible.repeat_interleave(sharing, 0), width)
 
-        return CapturedPass(run, ids, positions)
+        return CapturablePass(run, ids, positions)
 
 
 def fastest_network(network: LlamaNetwork) -> LlamaNetwork:

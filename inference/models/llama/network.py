@@ -49,7 +49,7 @@ class TensorKvCache(KvCache):
         super().__init__()
         self.keys_values = keys_values
 
-    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin = len(self.ids)
         end = begin + keys.shape[1]
@@ -66,7 +66,7 @@ class TensorKvCache(KvCache):
         return self.keys_values.nbytes
 
     @torch.inference_mode()
-    def write(self, begin: int, rows: Tensor) -> None:
+    def write_all_layers(self, begin: int, rows: Tensor) -> None:
         """See `KvCache`. Rows (L, 2, 1, G, n, D)."""
         self.keys_values[..., begin : begin + rows.shape[-2], :] = rows
 
@@ -115,7 +115,7 @@ class LlamaNetwork(CausalNetwork):
         start = len(cache.ids)
         end = start + len(new_ids)
         positions = torch.arange(start, end, device=self.device)
-        hidden = self.hidden_states(ids, positions, cache.append, self._mask(start, end), num_last)
+        hidden = self.hidden_states(ids, positions, cache.append_to_layer, self._mask(start, end), num_last)
         cache.ids += new_ids
         return hidden
 

@@ -172,7 +172,7 @@ class NetworkBuilder:
             plain = self._made((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
             assert isinstance(plain, DenseLinear)
             return plain
-        stored = ((name, self._weights.packed(name, self._shapes[name], bits, self._device)) for name in names)
+        stored = ((name, self._weights.read_quantised(name, self._shapes[name], bits, self._device)) for name in names)
         matrix = packed.stack_rows([each.with_rows(partial(self._ordered, name)) for name, each in stored])
         self.packed_linears.append(PackedLinear(matrix, self._dtype))
         return self.packed_linears[-1]

@@ -48,7 +48,7 @@ class CanvasKvCache:
     before: Tensor | None = None
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
-    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         both = self.keys_values[layer]
         new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
         both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)
@@ -239,7 +239,7 @@ class MaskedPrefixHandle(PrefixHandle):
             visible = torch.cat([prefix_mask, canvases.valid], 1)[:, None, None]
         ids = canvases.ids.gather(1, computed)
         began = time.perf_counter()
-        hidden = self._network.hidden_states(ids, first + computed, rows.append, visible, ids.shape[1])
+        hidden = self._network.hidden_states(ids, first + computed, rows.append_to_layer, visible, ids.shape[1])
         if ids.numel() >= _MANY_ROWS:
             self._memory.row_s = (time.perf_counter() - began) / ids.numel()
         places = torch.arange(order.shape[1], device=order.device).expand_as(computed)

@@ -99,7 +99,7 @@ class MlxKvCache(KvCache):
         super().__init__()
         self.arrays = arrays
 
-    def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+    def append_to_layer(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Writes (1, G, n, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin, end = len(self.ids), len(self.ids) + keys.shape[2]
         both = self.arrays[2 * layer : 2 * layer + 2]
@@ -114,7 +114,7 @@ class MlxKvCache(KvCache):
     def size_bytes(self) -> int:
         return sum(int(array.nbytes) for array in self.arrays)
 
-    def write(self, begin: int, rows: Sequence[mx.array]) -> None:
+    def write_all_layers(self, begin: int, rows: Sequence[mx.array]) -> None:
         """See `KvCache`. (1, G, n, D) for each array."""
         for array, new in zip(self.arrays, rows, strict=True):
             array[:, :, begin : begin + new.shape[2]] = new
@@ -123,7 +123,7 @@ class MlxKvCache(KvCache):
         old, shape = self.arrays, self.arrays[0].shape
         self.arrays = [mx.zeros((*shape[:2], capacity, shape[3]), array.dtype) for array in old]
         if length:
-            self.write(0, [array[:, :, :length] for array in old])
+            self.write_all_layers(0, [array[:, :, :length] for array in old])
         mx.eval(*self.arrays)
 
 
@@ -172,7 +172,7 @@ class MlxLlamaNetwork(CausalNetwork):
         for number, layer in enumerate(self._layers):
             operand = self._operand(self._normed(hidden, layer.norm))
             queries, keys = (self._turned(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
-            seen = cache.append(number, keys, self._heads(operand, layer.values))
+            seen = cache.append_to_layer(number, keys, self._heads(operand, layer.values))
             if number + 1 == len(self._layers):  # of the other rows, later ones read only keys and values
                 hidden, queries = hidden[width - num_last :], queries[:, :, width - num_last :]
             if not len(hidden):

@@ -124,6 +124,6 @@ class MlxNetworkBuilder:
         return array_of(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
-        weight = self._weights.packed(name, self._shapes[name], bits)
+        weight = self._weights.read_quantised(name, self._shapes[name], bits)
         words, scales, biases = map(array_of, (weight.words.view(torch.uint32), weight.scales, weight.biases))
         return PackedMatrix(words, scales, biases, bits)

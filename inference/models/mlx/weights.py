@@ -83,7 +83,7 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
             continue
         weight = of_decoder if ".experts." not in name else f"{of_decoder}.weight"
         if bits := _packed_bits(tensors, name):
-            matrix = tensors.packed(name, tensors.shapes[name], bits)
+            matrix = tensors.read_quantised(name, tensors.shapes[name], bits)
             prefix = weight.removesuffix("weight")
             words = matrix.words.view(torch.uint32)
             for part, tensor in (("weight", words), ("scales", matrix.scales), ("biases", matrix.biases)):

@@ -40,7 +40,7 @@ def read(raw: np.ndarray, kind: str) -> PackedWeight:
     """The rows as a file holds them, as they are packed here."""
     with TemporaryDirectory() as folder:
         file, shape = Path(folder) / "one.gguf", tuple(gguf.quant_shape_from_byte_shape(raw.shape, TYPES[kind]))
-        return reader(file, raw, kind).packed("rows", shape, affine.code_bits(kind))
+        return reader(file, raw, kind).read_quantised("rows", shape, affine.code_bits(kind))
 
 
 def reader(file: Path, raw: np.ndarray, kind: str) -> GgufReader:
@@ -104,7 +104,7 @@ def test_broken_scales_are_a_clear_error(kind: str, broken: float) -> None:
 def test_experts_are_read_some_rows_at_a_time(tmp_path: Path) -> None:
     raw = blocks("Q4_K", usual(4 * 200))
     found = reader(tmp_path / "experts.gguf", raw.reshape(4, 200, -1), "Q4_K")
-    parts = [*found.packed_blocks("rows", (4, 200, 512), 4, torch.device("cpu"))]
+    parts = [*found.quantised_blocks("rows", (4, 200, 512), 4, torch.device("cpu"))]
     assert [first for first, _ in parts] == [0, 400]
     codes, _, biases = affine.affine_rows(raw, "Q4_K")
     assert (np.concatenate([block.codes() for _, block in parts]) == codes).all()
