@@ -87,9 +87,7 @@ METHODS: dict[str, MethodHandler] = {
     types.TEXT_DOCUMENT_CODE_ACTION: MethodHandler(code_action, list),
     types.CODE_ACTION_RESOLVE: MethodHandler(code_action_resolve),
     types.WORKSPACE_EXECUTE_COMMAND: MethodHandler(execute_command),
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(
-        lambda session, params: session.editor.cancel_work(params.token)
-    ),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(lambda session, params: session.editor.cancel(params.token)),
     DID_ACCEPT: MethodHandler(did_accept, params=DidAcceptParams),
     DID_REJECT: MethodHandler(did_reject, params=DidRejectParams),
     DID_REST: MethodHandler(did_rest_cursor, lambda: None, DidRestCursorParams),

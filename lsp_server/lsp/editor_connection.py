@@ -126,7 +126,7 @@ class EditorConnection:
                 del self._working[display.token]
             display.end()
 
-    def cancel_work(self, token: types.ProgressToken) -> None:
+    def cancel(self, token: types.ProgressToken) -> None:
         """The user stopped work from its display. Ignores work that has ended or was never ours."""
         if task := self._working.get(token):
             task.cancel()
