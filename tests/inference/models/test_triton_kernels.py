@@ -208,7 +208,7 @@ def used(kernel, pointers, numbers, **sizes):
 half = dict.fromkeys(["scales", "biases"], "*fp16")
 plan = dict.fromkeys(["pairs", "experts", "blocks"], "*i32")
 experts = {**plan, **half, "rows": "*bf16", "output": "*bf16"}
-tiles = {"N": kernels.COLUMNS, "K": kernels.DEPTH}
+tiles = {"N": kernels.BLOCK_COLUMNS, "K": kernels.BLOCK_DEPTH}
 used(kernels.sort_kernel, {**plan, "chosen": "*i64"}, "PE", M=64, BINS=256, STEP=1024)
 gated = {"SHARE": 8, "O": 704, "I": 2816, "GATED": True, "M": 64, **tiles}
 used(kernels.experts_kernel, {**experts, "weight": "*bf16", "router_weights": "*bf16"}, "P", BITS=16, **gated)
