@@ -3,10 +3,8 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 from weakref import ref
 
 import pytest
@@ -21,7 +19,6 @@ from lsp_server.handlers.lifecycle import end_session
 from lsp_server.inline import CompletionListService, Cursor, InlineRequest, InlineService
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_supervisor import WorkerSupervisor
-from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refiner import PartnerRefiner
 from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
@@ -31,8 +28,6 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_wor
 from tests.workers import short_folder
 
 URI = "file:///a.py"
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 Start = Callable[..., Session]
 
 
@@ -304,29 +299,3 @@ async def test_an_id_decides_again_after_reopening(start: Start) -> None:
     session.mark_desynced("file:///p/a.js")
     session.resync("file:///p/a.js", 2, "x = 2\n")
     assert "for text (disabledLanguages)" in (session.disabled_reason("file:///p/a.js") or "")
-
-
-class CountingExecutor(ThreadPoolExecutor):
-    """Counts what runs in its threads."""
-
-    count = 0
-
-    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        self.count += 1
-        return super().submit(fn, *args, **kwargs)
-
-
-async def test_a_text_is_searched_once_for_code_actions(start: Start) -> None:
-    """Without a model, an editor asks again wherever the cursor goes, and while the first search runs."""
-    session = start()
-    session.open(URI, "python", 1, "x = 1\nprint(x)\n")
-    await asyncio.sleep(0.1)
-    executor = CountingExecutor()
-    asyncio.get_running_loop().set_default_executor(executor)
-    service = session.feature(NextEditService)
-    for searches, edited in enumerate(("2", "3"), start=1):
-        types_text(session, edited)
-        snapshot = session.documents[URI].snapshot()
-        await asyncio.gather(*(service.following_edits(snapshot, cursor, by_rules=True) for cursor in (0, 1)))
-        assert await service.following_edits(snapshot, 2, by_rules=True) == []
-        assert executor.count == searches

@@ -1,9 +1,5 @@
 """Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-
 from inference.deadline import Deadline
 from inference.messages import Draft
 from lsp_server.commands.output import coloured_draft
@@ -11,7 +7,6 @@ from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, describe_progress
 from lsp_server.fill.pipeline import FillBudget
-from lsp_server.fill.postprocess import FillPostprocessor
 from lsp_server.holes import DEFAULT_MARKER, HoleSpan, find_markers, hole_at_cursor
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import FillComputation
@@ -83,35 +78,6 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
     assert shown.confidences == read(snapshot, span, *pieces)[0].confidences
     assert computation.render_draft(draft(*pieces), cursor, text.replace("r\n", "x\n")) == []
-
-
-def test_all_who_wait_for_a_fill_read_a_draft_once() -> None:
-    snapshot, span = at_cursor("def f():‸\n")
-    computation = FillComputation(
-        snapshot, span, InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), "???")
-    )
-    once = calls_of(
-        FillPostprocessor.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text)
-    )
-    again = calls_of(
-        FillPostprocessor.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text)
-    )
-    assert (once, again) == (1, 0)
-
-
-def calls_of(function: Callable[..., object], run: Callable[[], object]) -> int:
-    calls = 0
-
-    def count(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
-        calls += event == "call" and frame.f_code is function.__code__
-
-    sys.setprofile(count)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def test_pieces_match_what_is_shown_between_braces() -> None:
