@@ -3,7 +3,7 @@
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import Draft, FilledHoles
+from inference.messages import FilledHoles
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
@@ -43,23 +43,6 @@ def test_text_typed_on_does_not_stop_it(marked: str, keys: list[str], typed: str
     assert types(computation, *keys)
     assert computation.was_typed_in
     assert computation.typed == typed
-
-
-@pytest.mark.parametrize(
-    ("draft", "keys", "contradicts"),
-    [
-        pytest.param(None, ["f"], False, id="nothing is known"),
-        pytest.param("bar", [], False, id="nothing was typed"),
-        pytest.param("foo", ["f", "o"], False, id="the start of the draft"),
-        pytest.param("f", ["f", "o"], False, id="more than the draft"),
-        pytest.param("bar", ["f"], True, id="something else"),
-    ],
-)
-def test_a_draft_contradicts_what_it_does_not_agree_with(draft: str | None, keys: list[str], contradicts: bool) -> None:
-    computation = computation_at("x = ‸\n")
-    assert types(computation, *keys)
-    computation.draft = Draft("r", 1, 2, ((draft,),), ((0.5,),)) if draft else None
-    assert computation.contradicts_typed == contradicts
 
 
 @pytest.mark.parametrize("typed", ["\n\t", "x", "\n    \n"])

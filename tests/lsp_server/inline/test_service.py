@@ -175,10 +175,11 @@ async def test_an_answer_that_begins_with_what_is_typed_is_shown(scene: Scene) -
     asked = scene.ask()
     await scene.settles(sent=1)
     scene.worker.draft("fo")
-    scene.edit(4, 4, "f")
-    await scene.settles(sent=1)
-    scene.worker.answer("foo")
-    assert [shown.text for _, shown in await asked] == ["foo"]
+    for number, letter in enumerate("foo"):  # up to more than the draft has
+        scene.edit(4 + number, 4 + number, letter)
+        await scene.settles(sent=1)
+    scene.worker.answer("foo()")
+    assert [shown.text for _, shown in await asked] == ["foo()"]
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["known before", "known after"])
@@ -188,7 +189,7 @@ async def test_what_a_draft_contradicts_is_asked_again_at_once(scene: Scene, inv
     await scene.settles(sent=1)
     if not is_late:
         scene.worker.draft("bar")
-        await asyncio.sleep(SETTLED_S)
+        await scene.settles(sent=1)
     scene.edit(4, 4, "f")
     if is_late:
         scene.worker.draft("bar")

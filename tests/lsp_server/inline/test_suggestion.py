@@ -83,14 +83,6 @@ def test_what_is_replaced_is_on_one_line() -> None:
     assert (shown.start, shown.end, shown.text) == (9, 13, "    return 1")
 
 
-def test_suggestion_extends_the_selected_item() -> None:
-    made = suggestion("x = os.pa‸\n", "path.join(a)", replaces=("pa", ""))
-    text = "x = os.pa\n"
-    shown = made.ghost_text(text, Cursor(9, (7, 9, "path")))
-    assert (shown.start, shown.end, shown.text) == (7, 9, "path.join(a)")
-    assert made.ghost_text(text, Cursor(9, (7, 9, "pardir"))) is None
-
-
 TEXTS = st.text("ab(\n", max_size=6)
 
 
