@@ -51,19 +51,21 @@ async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int, key: 
 
 
 @pytest.mark.parametrize(
-    "params",
+    ("method", "params"),
     [
-        b"[",
-        b'{"contentChanges": tru}',
-        b'{"textDocument": {"uri": "file:///p/',
-        b'{"textDocument": {"uri": {}, "version": 1}, "contentChanges": 5}}',
-        b'{"textDocument": {"uri": "file:///p/a.py"}, "contentChanges": %b}}' % DEEP,
+        ("textDocument", b"["),
+        ("textDocument", b'{"contentChanges": tru}'),
+        ("textDocument", b'{"textDocument": {"uri": "file:///p/'),
+        ("textDocument", b'{"textDocument": {"uri": {}, "version": 1}, "contentChanges": 5}}'),
+        ("textDocument", b'{"textDocument": {"uri": "file:///p/a.py"}, "contentChanges": %b}}' % DEEP),
+        ("notebookDocument", b'{"notebookDocument": {"version": 2, "uri": "file:///p/n"}, "change": %b}}' % DEEP),
     ],
 )
-async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params: bytes) -> None:
+async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, method: str, params: bytes) -> None:
+    """The cells of a notebook have other URIs than it."""
     await open_two(talk)
     for _ in range(2):
-        talk.say(b'{"method": "textDocument/didChange", "params": ' + params)
+        talk.say(b'{"method": "%b/didChange", "params": %b' % (method.encode(), params))
     (told,) = [one for one in talk.output.messages if one.get("method") == "window/showMessage"]
     assert "reopen your files" in told["params"]["message"]
     assert all(reason and "could not be read" in reason for reason in await disabled_reason(talk))
@@ -88,14 +90,6 @@ async def test_an_odd_edit_loses_only_its_document_until_reopened(talk: ServerUn
     assert first is not None and "could not be read; reopen the file" in first
     assert second is None
     await open_two(talk)
-
-
-async def test_too_deep_edit_of_a_notebook_loses_all_documents(talk: ServerUnderTest) -> None:
-    """Its cells have other URIs."""
-    await open_two(talk)
-    changed = b'{"notebookDocument": {"version": 2, "uri": "%b"}, "change": %b}' % (URI.encode(), DEEP)
-    talk.say(b'{"method": "notebookDocument/didChange", "params": %b}' % changed)
-    assert all(reason and "could not be read" in reason for reason in await disabled_reason(talk))
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 400 + b".5", b"NaN", b"9" * 5_000])

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -75,28 +75,6 @@ async def test_what_a_handler_refuses_is_said_in_its_words(tested: ServerUnderTe
     tested.send(id=1, method="test/refused")
     error = {"code": -32803, "message": "ask again later"}
     assert tested.output.messages == [{"jsonrpc": "2.0", "id": 1, "error": error}]
-
-
-async def test_a_handler_sees_the_state_of_its_own_arrival(tested: ServerUnderTest) -> None:
-    """Even when a later message comes in the same packet, before any coroutine has run."""
-    state = {"version": 1}
-
-    def read(_: Any) -> Awaitable[int]:
-        version = state["version"]
-
-        async def later() -> int:
-            await asyncio.sleep(0)
-            return version
-
-        return later()
-
-    tested.add("test/read", read)
-    tested.add("test/write", lambda params: state.update(version=params["version"]))
-    tested.send(id=1, method="test/read")
-    tested.send(method="test/write", params={"version": 2})
-    tested.send(id=2, method="test/read")
-    await settle()
-    assert [message["result"] for message in tested.output.messages] == [1, 2]
 
 
 async def test_unsendable_result_is_an_error(tested: ServerUnderTest) -> None:
