@@ -164,19 +164,17 @@ def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
     return [part for part in parts if part], text.is_stopped
 
 
-def test_lines_are_sent_once_two_others_follow() -> None:
-    drafts = [WHOLE[:end] for end in range(len(WHOLE))]
-    assert sent(drafts, WHOLE)[0] == ["one = 1\n", WHOLE.removeprefix("one = 1\n")]
+DRAFTS = [WHOLE[:end] for end in range(len(WHOLE))]
 
 
-def test_lines_that_the_whole_text_drops_are_never_sent() -> None:
-    parts, _ = sent([WHOLE[:end] for end in range(len(WHOLE))], "one = 1\ntwo = 2\n")
-    assert "".join(parts) == "one = 1\ntwo = 2\n"
-
-
-def test_a_stop_ends_a_text_while_it_is_written() -> None:
-    assert sent(["one", "one two", "one two; thr"], "unseen", ";") == (["one two"], True)
-
-
-def test_the_first_of_several_stops_counts() -> None:
-    assert sent([], "a; b # c", "#", ";") == (["a"], True)
+@pytest.mark.parametrize(
+    ("drafts", "whole", "stops", "parts"),
+    [
+        pytest.param(DRAFTS, WHOLE, "", ["one = 1\n", WHOLE.removeprefix("one = 1\n")], id="once two others follow"),
+        pytest.param(DRAFTS, "one = 1\ntwo = 2\n", "", ["one = 1\n", "two = 2\n"], id="not what the whole drops"),
+        pytest.param(["one", "one two", "one two; thr"], "unseen", ";", ["one two"], id="up to a stop"),
+        pytest.param([], "a; b # c", "#;", ["a"], id="up to the first of several stops"),
+    ],
+)
+def test_lines_are_sent_once_they_are_final(drafts: list[str], whole: str, stops: str, parts: list[str]) -> None:
+    assert sent(drafts, whole, *stops) == (parts, bool(stops))
