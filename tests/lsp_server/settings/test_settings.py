@@ -106,6 +106,7 @@ def test_repeated_or_overruled_setting_is_no_problem() -> None:
     assert merge_layers([Layer("options", {"model": "theirs"}), theirs])[1] == []
     settings, problems = merge_layers([theirs, Layer("flags", {"model": "mine"})])
     assert (settings.model, problems) == ("mine", [])
+    assert merge_layers([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
 
 
 def test_editor_defaults_do_not_fight_a_trusted_workspace() -> None:
@@ -140,6 +141,7 @@ def test_what_is_read_at_start_stays_until_the_next_start() -> None:
     ("variable", "text", "read"),
     [
         ("INFILL_LS_MAX_STEPS", "8", {"maxSteps": 8}),
+        ("INFILL_LS_IDLE_SECONDS", "45", {"idleSeconds": 45.0}),
         ("INFILL_LS_DEADLINE_MS_INVOKED", "500", {"deadlineMs": {"invoked": 500}}),
         ("INFILL_LS_DISABLED_LANGUAGES", "sql, markdown", {"disabledLanguages": ("sql", "markdown")}),
         ("INFILL_LS_DISABLED_GLOBS", '["*.sql", "a, b.py"]', {"disabledGlobs": ("*.sql", "a, b.py")}),
@@ -177,7 +179,7 @@ def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str)
     assert said in problem
 
 
-def test_schema_describes_every_setting() -> None:
+def test_schema_describes_every_setting_with_a_valid_default() -> None:
     schema = json_schema()
     assert set(schema["properties"]) == set(Settings.__struct_encode_fields__)
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
@@ -187,10 +189,7 @@ def test_schema_describes_every_setting() -> None:
     assert {"model", "device", "dtype", "server", "partner", "trustWorkspace"} <= of_machine
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
-
-
-def test_the_defaults_in_the_schema_are_valid_settings() -> None:
-    defaults = {name: entry["default"] for name, entry in json_schema()["properties"].items()}
+    defaults = {name: entry["default"] for name, entry in schema["properties"].items()}
     assert merge_layers([Layer("schema", defaults)]) == (Settings(), [])
 
 
@@ -231,10 +230,6 @@ def test_no_workspace_switches_on_that_text_is_sent_or_kept(origin: Origin, trus
     less = Layer("sent", OFF, Origin.EDITOR)
     assert merge_layers([Layer("mine", {"trustWorkspace": trusts, **ON[name]}), less, theirs])[0] == settings
     assert merge_layers([less, theirs, Layer("mine", ON[name])]) == merge_layers([Layer("mine", {**OFF, **ON[name]})])
-
-
-def test_repeating_what_is_on_is_no_problem() -> None:
-    assert merge_layers([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
 
 
 def test_partners_token_is_no_setting() -> None:

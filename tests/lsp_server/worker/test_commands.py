@@ -1,6 +1,5 @@
 """`infill-ls worker`, `status` and `doctor` as a user runs them."""
 
-import argparse
 import json
 import os
 import shutil
@@ -14,12 +13,8 @@ from msgspec.structs import replace
 import inference
 from inference.messages import Status, WorkerState
 from lsp_server.cli import main
-from lsp_server.commands import worker
-from lsp_server.commands.arguments import settings_without_folder
 from lsp_server.diagnosis.workers import describe_status
-from lsp_server.settings.worker_options import worker_options
-from lsp_server.worker.connect import worker_command
-from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
+from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 from tests.inference.loaded import save_with_broken_encoder
 from tests.workers import CLI, PATIENCE_S, checks_of, environment, infill_ls
 
@@ -162,15 +157,3 @@ def test_hostile_checkpoint_is_named(private: Path) -> None:
     examined = infill_ls("doctor", "--json", "--model", str(folder), folder=private)
     assert (examined.returncode, "Traceback" in examined.stderr) == (1, False)
     assert said in checks_of(examined)["model"]["found"]
-
-
-def test_the_environment_says_how_long_a_worker_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, seconds in ({}, 45.0), ({"idle_s": 5.0}, 5.0):
-        monkeypatch.setenv("INFILL_LS_IDLE_SECONDS", "45")
-        parser = argparse.ArgumentParser()
-        worker.add_arguments(parser)
-        arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        options = worker_options(settings_without_folder(parser.parse_args(arguments)))
-        assert options.idle_s == seconds
-        words = worker_command(paths_of(options), options)
-        assert words[words.index("--idle-s") + 1] == str(seconds)

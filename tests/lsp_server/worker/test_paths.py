@@ -191,9 +191,10 @@ def test_another_model_device_type_or_server_is_another_worker(one: dict[str, An
 
 def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
-    options = chosen("https://gpu.example/v1", device="cuda", server=ServerSettings("gemma", "owner/name"))
+    server = ServerSettings("gemma", "owner/name")
+    options = chosen("https://gpu.example/v1", device="cuda", server=server, idle_seconds=45.0)
     words = worker_command(paths_of(options), options)
-    told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name"]
+    told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name", "--idle-s 45.0"]
     assert all(each in " ".join(words) for each in told)
     assert not {"--device", "--plain-http", "hush", "--no-sends-token"} & set(words)
     theirs = WorkerOptions("https://gpu", sends_token=False)
