@@ -49,22 +49,8 @@ def assert_parsed_as_if_new(snapshot: Snapshot) -> None:
     assert snapshot.tree.root_node.byte_range == fresh.root_node.byte_range
 
 
-def slow_document() -> Document:
-    return Document("file:///slow.py", "python", 0, "x = ???\n" * 20_000)
-
-
-def test_slow_text_is_parsed_by_a_job() -> None:
-    document = slow_document()
-    job = document.parse_job()
-    assert document.snapshot(quick=True).tree is None
-    job.run()
-    assert document.adopt_parse(job)
-    assert job.tree is not None
-    assert document.snapshot(quick=True).tree is job.tree
-
-
 def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
-    document = slow_document()
+    document = Document("file:///slow.py", "python", 0, "x = ???\n" * 20_000)
     job = document.parse_job()
     document.apply([ContentChange((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
     job.run()
