@@ -11,7 +11,6 @@ from inference.bench.infilling import engine_filler
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary
 from inference.engine.engine import Engine
 from tests.inference.bench.conftest import Measured
-from tests.inference.models import random_masked
 
 DATA = Path(__file__).parents[2] / "data"
 HELD_OUT = DATA / "held_out.jsonl.gz"
@@ -47,11 +46,6 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
         infilling_tasks.read_tasks(file)
     with pytest.raises(BenchError, match="cannot be read"):
         infilling_tasks.read_tasks(tmp_path / "none.jsonl")
-
-
-def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, measured: Measured) -> None:
-    random_masked.save_open_dcoder(tmp_path)
-    assert measured("infilling", "--data", HELD_OUT, "--limit", 1, "--model", tmp_path)["tasks"] == 1
 
 
 def test_a_sample_is_picked_by_a_seed() -> None:
