@@ -93,4 +93,4 @@ class CapturablePass:
 
     def _fill(self, step: int) -> None:
         for held in self.inputs:
-            held.copy_(step * torch.arange(held.shape[-1], device=held.device))
+            held.copy_(step * (1 + torch.arange(held.shape[-1], device=held.device)))

@@ -123,4 +123,4 @@ def test_a_model_that_fills_the_middle_writes_as_on_a_cpu(tmp_path: Path, dtype:
         assert greedy(on_device, ids, 8)[:same] == on_cpu[:same]
         while on_device.run_idle_task():
             pass
-        assert vars(on_device.network)["captures"].note == ""
+        assert vars(on_device.network)["capturer"].note == ""

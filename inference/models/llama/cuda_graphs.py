@@ -59,9 +59,9 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
 
     def _schedule(self, size: int) -> None:
         for width in _WIDTHS:
+            self._captured[width, size] = self._rows_pass(width, size)
             if (width, 0) not in self._captured:
                 self._captured[width, 0] = self._logits_pass(width)
-            self._captured[width, size] = self._rows_pass(width, size)
 
     def _logits_pass(self, width: int) -> CapturablePass:
         hidden = torch.zeros((1, width, self.config.hidden_size), device=self.device)
@@ -88,7 +88,10 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
     """On CUDA the network whose passes are captured."""
     if network.device.type != "cuda":
         return network
-    faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
+    try:
+        faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
+    except RuntimeError:  # the weights fit, but the buffer of keys and values does not
+        return network
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
     faster.run_idle_task()  # if it fails, users are told
     faster.note = "; ".join(filter(None, (network.note, faster.capturer.note)))
