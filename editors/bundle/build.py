@@ -175,7 +175,8 @@ def write_licences(folder: Path, wheels: Path, model: str, licence: str) -> None
             for name in archive.namelist():
                 inside = name.partition(".dist-info/")[2].removeprefix("licenses/")
                 if inside and Path(inside).name.upper().startswith(_LICENCES):
-                    target = folder / wheel.name.split("-")[0] / inside
+                    flat = inside.replace("/", "-")[-100:]  # Windows allows a path 260 characters
+                    target = folder / wheel.name.split("-")[0] / flat
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(archive.read(name))
     folder.mkdir(exist_ok=True)

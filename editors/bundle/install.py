@@ -19,7 +19,7 @@ from pathlib import Path
 
 WINDOWS = os.name == "nt"
 HERE = Path(__file__).resolve().parent
-HOME = Path.home() / ".infill-ls"  # both plugins look for the server here
+HOME = (Path.home() / ".infill-ls").resolve()  # both plugins look for the server here; may be a link to another disk
 ABOUT = "bundle.json"
 TRY = "import torch, inference.worker, lsp_server.server"
 IS_USED = """if True:
@@ -96,7 +96,7 @@ def use_right_python(wanted: str) -> None:
         return
     for words in [["py", f"-{wanted}"], [f"python{wanted}"]]:
         words[0] = shutil.which(words[0]) or ""
-        if words[0] and not subprocess.run([*words, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode:
+        if words[0] and not subprocess.run([*words, "-I", "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode:
             sys.exit(subprocess.run([*words, str(HERE / "install.py"), *sys.argv[1:]], check=False).returncode)
     raise InstallError(
         f"this bundle is for Python {wanted} with 64 bits, this is Python {sys.version.split()[0]}, and there is no "
@@ -115,6 +115,9 @@ def check_files(files: dict) -> None:
             raise InstallError(f"{error.filename}: {error.strerror}. Unpack the bundle again.") from None
         if found.hexdigest() != digest:
             raise InstallError(f"{HERE / name} is damaged. Copy the bundle again, and unpack it again.")
+    for path in sorted((HERE / "wheels").glob("*")):
+        if f"wheels/{path.name}" not in files:
+            raise InstallError(f"{path} is not of this bundle. Unpack the bundle into an empty folder.")
 
 
 def check_space(folder: Path, needed: int) -> None:
@@ -151,27 +154,31 @@ def link(source: str, target: str) -> None:
         shutil.copy(source, target)
 
 
-def put_files(folder: Path, environment: Path) -> None:
-    """The model into the environment, where the server finds it; the plugins and this file beside that."""
+def put_model(environment: Path) -> None:
+    """Where the server finds it."""
     if (HERE / "models").is_dir():
         shutil.copytree(str(HERE / "models"), str(environment / "share" / "infill-ls"), copy_function=link)
-    for name in ("nvim", "licences"):
-        shutil.rmtree(str(folder / name), ignore_errors=True)
-        shutil.copytree(str(HERE / name), str(folder / name))
-    for old in folder.glob("*.vsix"):
-        old.unlink()
-    for file in (*HERE.glob("*.vsix"), HERE / "install.py", HERE / "README.txt"):
-        shutil.copy(str(file), str(folder))
 
 
 def switch(folder: Path, environment: Path) -> None:
-    """Makes `bin/infill-ls`, which editors start, the new environment's."""
+    """Replaces the plugins and this file, and makes `bin/infill-ls`, which editors start, the new environment's."""
+    for name in ("nvim", "licences"):
+        shutil.rmtree(str(folder / name), ignore_errors=True)
+        shutil.copytree(str(HERE / name), str(folder / name))
+    for old in folder.glob("infill-ls-*.vsix"):
+        old.unlink()
+    for file in (*HERE.glob("infill-ls-*.vsix"), HERE / "install.py", HERE / "README.txt"):
+        shutil.copy(str(file), str(folder))
     new = program(environment, "infill-ls")
     target = folder / "bin" / new.name
     target.parent.mkdir(exist_ok=True)
     shutil.copy(str(new), f"{target}.new")
-    Path(f"{target}.new").replace(target)
     shutil.copy(str(HERE / ABOUT), str(folder))
+    Path(f"{target}.new").replace(target)
+
+
+def environments(folder: Path) -> list:
+    return [path for path in folder.glob("env-*") if path.name[len("env-") :].isdigit()]
 
 
 def is_used(environment: Path) -> bool:
@@ -180,11 +187,11 @@ def is_used(environment: Path) -> bool:
     if not server.exists() or not python.exists():
         return False
     subprocess.run([str(server), "worker", "--stop"], capture_output=True, check=False)
-    return bool(subprocess.run([str(python), "-c", IS_USED, str(environment)], check=False).returncode)
+    return bool(subprocess.run([str(python), "-I", "-c", IS_USED, str(environment)], check=False).returncode)
 
 
 def remove_earlier(folder: Path, environment: Path) -> None:
-    for earlier in folder.glob("env-*"):
+    for earlier in environments(folder):
         if earlier != environment and is_used(earlier):
             say(f"An editor still uses {earlier}. Restart your editors; the next update removes it.")
         elif earlier != environment:
@@ -193,8 +200,10 @@ def remove_earlier(folder: Path, environment: Path) -> None:
 
 def install(folder: Path) -> None:
     about, before = read_about(HERE), read_about(folder)
-    if not about:
-        raise InstallError(f"there is no {ABOUT} in {HERE}. Unpack the whole bundle, and start the installer there.")
+    if not about or not (HERE / "wheels").is_dir():
+        raise InstallError(f"{HERE} holds no whole bundle. Unpack the whole bundle, and start the installer there.")
+    if HERE in (folder, *folder.parents) or (folder / "wheels").exists():
+        raise InstallError(f"{folder} is the unpacked bundle's. Choose an empty folder with --folder FOLDER")
     use_right_python(about["python"])
     if not before and folder.is_dir() and any(folder.iterdir()):
         raise InstallError(f"{folder} holds other files. Choose an empty folder with --folder FOLDER")
@@ -206,19 +215,22 @@ def install(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not before:
         shutil.copy(str(HERE / ABOUT), str(folder))  # from here on the folder is ours
-    numbers = [int(path.name[len("env-") :]) for path in folder.glob("env-*")]
+    numbers = [int(path.name[len("env-") :]) for path in environments(folder)]
     environment = folder / f"env-{max(numbers, default=0) + 1}"
-    steps = Steps(5)
+    steps = Steps(6)
     try:
         steps.run("checking the bundle's files", check_files, about["files"])
         steps.run("making a Python environment", make_environment, environment)
         steps.run("installing packages", install_packages, environment)
-        steps.run("adding the model and the plugins", put_files, folder, environment)
-        steps.run("starting it once", output_of, program(environment, "python"), "-c", TRY)
-        switch(folder, environment)
+        steps.run("adding the model", put_model, environment)
+        steps.run("starting it once", output_of, program(environment, "python"), "-I", "-c", TRY)
+        steps.run("putting the server and the plugins in place", switch, folder, environment)
     except BaseException:
         say("")
-        shutil.rmtree(str(environment if before else folder), ignore_errors=True)
+        if before:
+            shutil.rmtree(str(environment), ignore_errors=True)
+        else:
+            delete(folder)
         raise
     remove_earlier(folder, environment)
     told = output_of(program(environment, "infill-ls"), "--version")
@@ -228,7 +240,7 @@ def install(folder: Path) -> None:
 
 def say_how_to_go_on(folder: Path) -> None:
     server, plugin = folder / "bin" / program(folder, "infill-ls").name, (folder / "nvim").as_posix()
-    [vsix] = folder.glob("*.vsix")
+    [vsix] = folder.glob("infill-ls-*.vsix")
     elsewhere = folder != HOME
     options = f"{{ cmd = {{ '{server.as_posix()}', 'serve' }} }}" if elsewhere else ""
     words = f' --folder "{folder}"' if elsewhere else ""
@@ -242,19 +254,36 @@ def say_how_to_go_on(folder: Path) -> None:
     say(f'  {"py" if WINDOWS else "python3"} "{folder / "install.py"}" --remove{words}')
 
 
+def delete(folder: Path) -> bool:
+    """Deletes what the installer made, last what says so. Returns whether nothing else was in the folder."""
+    for path in (*environments(folder), folder / "bin", folder / "nvim", folder / "licences"):
+        if path.exists():
+            shutil.rmtree(str(path))
+    for path in (*folder.glob("infill-ls-*.vsix"), *(folder / name for name in ("install.py", "README.txt", ABOUT))):
+        if path.exists():
+            path.unlink()
+    if any(folder.iterdir()):
+        return False
+    folder.rmdir()
+    return True
+
+
 def remove(folder: Path) -> None:
+    if (folder / "wheels").exists():
+        raise InstallError(f"{folder} is an unpacked bundle, not an installation. Delete it yourself.")
     if not read_about(folder):
         raise InstallError(f"infill-ls is not installed in {folder}")
     kept = ""
-    for environment in folder.glob("env-*"):
+    for environment in environments(folder):
         if is_used(environment):
             raise InstallError("an editor uses infill-ls. Close your editors, then try again.")
         if program(environment, "python").exists():
-            told = output_of(program(environment, "python"), "-c", USER_FOLDERS)
+            told = output_of(program(environment, "python"), "-I", "-c", USER_FOLDERS)
             kept = ", ".join(path for path in told.splitlines() if Path(path).exists())
-    freed = bytes_in(folder)
-    shutil.rmtree(str(folder))
-    say(f"Removed {folder} ({size(freed)}).")
+    before = bytes_in(folder)
+    is_empty = delete(folder)
+    freed = before - (0 if is_empty else bytes_in(folder))
+    say(f"Removed infill-ls from {folder} ({size(freed)}).{'' if is_empty else ' Your other files there stay.'}")
     say("If you installed VS Code's extension: code --uninstall-extension infill-ls.infill")
     if kept:
         say(f"Your settings, statistics and logs stay: {kept}")
@@ -265,7 +294,7 @@ def main() -> None:
     parser.add_argument("--folder", default=str(HOME), help="where to install it (default: %(default)s)")
     parser.add_argument("--remove", action="store_true", help="remove it")
     options = parser.parse_args()
-    folder = Path(os.path.expandvars(options.folder)).expanduser().absolute()
+    folder = Path(os.path.expandvars(options.folder)).expanduser().resolve()
     try:
         (remove if options.remove else install)(folder)
     except InstallError as error:
@@ -273,7 +302,9 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"infill-ls: {error.filename or folder}: {error.strerror or error}")
     except KeyboardInterrupt:
-        sys.exit("infill-ls: stopped; what was there before is unchanged")
+        sys.exit(
+            "infill-ls: stopped; " + ("start it again" if options.remove else "what was there before is unchanged")
+        )
 
 
 if __name__ == "__main__":

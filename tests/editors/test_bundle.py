@@ -127,6 +127,7 @@ def test_vs_code_has_ghost_text_and_an_update_leaves_it_alone(
         ({"environment_bytes": 10**18}, "Make room, or choose another disk"),
         ({"files": {"wheels/lost.whl": ""}}, "lost.whl: No such file or directory. Unpack the bundle again"),
         ({"files": {"install.py": "0" * 64}}, "install.py is damaged"),
+        ({"files": {}}, "is not of this bundle. Unpack the bundle into an empty folder"),
         ({"name": "another"}, "Unpack the whole bundle"),
     ],
 )
@@ -154,6 +155,12 @@ def test_a_folder_with_other_files_is_left_alone(bundle: Path, tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_only_an_installation_is_updated_or_removed(bundle: Path, tmp_path: Path) -> None:
+    for words in [(), ("--remove",)]:
+        status, said = installer(bundle, tmp_path, None, *words, "--folder", str(bundle))
+        assert status == 1 and "unpacked bundle" in said and (bundle / "wheels").is_dir(), said
+
+
 def test_removed_nothing_of_the_installation_is_left(
     installed: Path, bundle: Path, home: Path, network: PrivateNetwork | None
 ) -> None:
@@ -163,5 +170,6 @@ def test_removed_nothing_of_the_installation_is_left(
     status, said = installer(bundle, home, network)
     assert status == 0 and "Updates 0.1.0" in said, said
     assert [path.name for path in installed.glob("env-*")] == ["env-3"]
+    (installed / "env-old").write_text("mine")
     status, said = installer(bundle, home, network, "--remove")
-    assert status == 0 and not installed.exists(), said
+    assert status == 0 and [path.name for path in installed.iterdir()] == ["env-old"], said
