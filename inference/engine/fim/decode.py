@@ -30,6 +30,8 @@ from inference.engine.loaded_model import LoadedModel
 from inference.models.family import FimPrefixHandle, common_prefix_length
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
+_LAST_WORD_PART = re.compile(rb"(?:[A-Z]+|[A-Z]?[a-z]+)?\Z")
+"""`retu`, or `Inde` of `firstInde`: half of one often has several tokens, and the whole another one."""
 _NUM_ALTERNATIVES = 4
 """How many of the likeliest tokens to remember at each position."""
 _MIN_LOOP_TOKENS = 48
@@ -75,9 +77,10 @@ class Branch:
 
     @classmethod
     def from_forced(cls, vocabulary: Vocabulary, prompt: FimPrompt) -> "Branch":
-        """Starts with the forced tokens except the last, which is decoded again."""
+        """Starts with the forced tokens before the last part of a word; the others, at least one, are decoded again."""
         ids = vocabulary.encode(prompt.forced_start.decode())[:-1]
-        while not prompt.forced_start.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
+        before = _LAST_WORD_PART.sub(b"", prompt.forced_start, count=1)
+        while not before.startswith(data := vocabulary.bytes_of(ids)):  # or a tokenizer changed the text
             ids.pop()
         return cls(prompt, ids, len(ids), data)
 

@@ -1,8 +1,8 @@
 """Builds the model's prompt for one hole, with the forced start of its output and its stop condition.
 
 The prompt ends where the hole's line begins, and the text from there to the hole is forced, so the prompt stays the
-same while a line is typed. The last forced token is decoded again (token healing), since half a word seldom tokenises
-like the whole word.
+same while a line is typed. The last forced token, and all of half a word, are decoded again (token healing), since half
+a word seldom tokenises like the whole word.
 """
 
 import codecs
