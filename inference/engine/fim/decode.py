@@ -165,7 +165,7 @@ class PromptLookup:
         """`previous_ids`: the output of an earlier request with the prompt `ids`."""
         self._ids: list[int] = []
         self._ends: dict[tuple[int, ...], int] = {}
-        self._previous = PromptLookup([*ids[-_MAX_NGRAM:], *previous_ids]) if previous_ids else None
+        self.previous = PromptLookup([*ids[-_MAX_NGRAM:], *previous_ids]) if previous_ids else None
         self.add(ids)
 
     def add(self, ids: Sequence[int]) -> None:
@@ -174,10 +174,6 @@ class PromptLookup:
             for size in range(_MIN_NGRAM, min(_MAX_NGRAM, count) + 1):
                 self._ends[tuple(self._ids[count - size :])] = count
             self._ids.append(id_)
-
-    def draft_from_previous(self, tail: Sequence[int], max_tokens: int) -> list[int]:
-        """As `draft`, from the output of the earlier request."""
-        return self._previous.draft(tail, max_tokens) if self._previous else []
 
     def draft(self, tail: Sequence[int], max_tokens: int = _MAX_DRAFT) -> list[int]:
         """Returns up to this many draft tokens: those that followed the longest n-gram matching the end of `tail`."""
@@ -282,7 +278,9 @@ class Decoder:
         if self._lookup is None or limit <= 0:
             return []
         tail = [*branch.prompt.ids[-3:], *branch.ids][-4:]
-        drafted = self._lookup.draft_from_previous(tail, limit) or self._lookup.draft(tail, min(_MAX_LOOKUP, limit))
+        previous = self._lookup.previous
+        drafted = previous.draft(tail, limit) if previous else []
+        drafted = drafted or self._lookup.draft(tail, min(_MAX_LOOKUP, limit))
         forced = branch.remaining_forced
         first = self._vocabulary.bytes_of(drafted[:1])
         return drafted if first.startswith(forced) or forced.startswith(first) else []

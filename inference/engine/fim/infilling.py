@@ -175,8 +175,7 @@ class FimRun(RequestRun[FimEvent]):
             branch, text, context, previous_ids = yield from self._prefill(index, stack)
             decoder = Decoder(self._model, context, branch.num_forced, PromptLookup(branch.prompt.ids, previous_ids))
             is_unwanted = branch.prompt.ending.is_unwanted
-            first = 0
-            num_extra = 0
+            first = num_extra = 0
             if text is None:
                 yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)

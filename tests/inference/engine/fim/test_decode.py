@@ -84,7 +84,7 @@ def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, pref
 
 
 def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
-    vocabulary, same = middle.loaded.vocabulary, 0
+    same = 0
     for before, suffix in PROMPTS:
         prefix = before[: before.rfind("\n") + 1]
         whole, _ = written(middle, asked(middle, prefix, suffix), None)
@@ -93,10 +93,10 @@ def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
             branch, _ = written(middle, asked(middle, prefix, suffix, text[:place]), None)
             now = branch.data.decode()
             assert now.startswith(text[:place])
-            if vocabulary.encode(text[:place])[:-1] == whole.ids[: branch.num_forced]:
+            if branch.ids[: branch.num_forced] == whole.ids[: branch.num_forced]:
                 same += 1
                 assert now.startswith(text) or text.startswith(now)
-    assert same > 10
+    assert same > 40, "half a word became another, such as `retularly`"
 
 
 @pytest.mark.parametrize(
