@@ -25,7 +25,7 @@ TRY = "import torch, inference.worker, lsp_server.server"
 IS_USED = """if True:
     import os, psutil, sys
     others = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
-    sys.exit(any(sys.argv[1] + os.sep in word for process in others for word in process.info["cmdline"] or []))
+    sys.exit(3 * any(sys.argv[1] + os.sep in word for process in others for word in process.info["cmdline"] or []))
 """
 USER_FOLDERS = """if True:
     import platformdirs
@@ -187,7 +187,8 @@ def is_used(environment: Path) -> bool:
     if not server.exists() or not python.exists():
         return False
     subprocess.run([str(server), "worker", "--stop"], capture_output=True, check=False)
-    return bool(subprocess.run([str(python), "-I", "-c", IS_USED, str(environment)], check=False).returncode)
+    command = [str(python), "-I", "-c", IS_USED, str(environment)]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3  # 1: it was never finished
 
 
 def remove_earlier(folder: Path, environment: Path) -> None:
@@ -278,7 +279,10 @@ def remove(folder: Path) -> None:
         if is_used(environment):
             raise InstallError("an editor uses infill-ls. Close your editors, then try again.")
         if program(environment, "python").exists():
-            told = output_of(program(environment, "python"), "-I", "-c", USER_FOLDERS)
+            try:
+                told = output_of(program(environment, "python"), "-I", "-c", USER_FOLDERS)
+            except InstallError:
+                continue  # it was never finished
             kept = ", ".join(path for path in told.splitlines() if Path(path).exists())
     before = bytes_in(folder)
     is_empty = delete(folder)
