@@ -72,10 +72,9 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         sharing = self.config.num_attention_heads // self.config.num_kv_heads
 
         def append(layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-            seen_keys, seen_values = self._buffer[layer, ..., :size, :]
-            for seen, new in ((seen_keys, keys), (seen_values, values)):
-                seen.index_copy_(2, positions[0], new.transpose(1, 2).to(seen.dtype))
-            return seen_keys, seen_values
+            seen = self._buffer[layer, ..., :size, :]
+            seen.index_copy_(3, positions[0], torch.stack((keys, values)).transpose(2, 3).to(seen.dtype))
+            return seen[0], seen[1]
 
         def run() -> Tensor:
             visible = torch.arange(size, device=self.device) <= positions[0, :, None]
