@@ -62,6 +62,7 @@ async def test_a_command_changes_its_holes_alone(
 
 
 async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start: Start) -> None:
+    await User(await start(PATIENT), CODE).surely_fill("fillHole", (1, 15))  # the model is loaded
     hurried = {**PATIENT, "deadlineMs": {"automatic": 1_000, "invoked": 10}}
     user = User(await start(hurried), "".join(f"value_{number} = ???\n" for number in range(60)))
     for _ in range(ATTEMPTS):
