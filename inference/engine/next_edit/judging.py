@@ -132,9 +132,7 @@ class NextEditJudgeRun(NextEditRun):
         return offers
 
     def _written(self, context: FimPrefixHandle, start: int, current: str) -> Generator[None, None, list[ScoredEdit]]:
-        """The lines that the model itself would insert for `current`, whole and with one change alone; none if they are
-        the same. The likeliest token each time does not make the likeliest text: it may add what is not needed.
-        """
+        """What the model would insert for `current`, whole and with each change alone: greedy text may add too much."""
         draft = self._model.vocabulary.encode(_marked("+", current))
         tokens = yield from self._decode(context, draft, _INSERTION_ENDS)
         written = _INSERTED.match(self.output)

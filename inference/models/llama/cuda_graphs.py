@@ -8,7 +8,7 @@ each row, and the rows that only pad it.
 import torch
 from torch import Tensor
 
-from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer
+from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer, log
 from inference.models.llama.network import LlamaNetwork, TensorKvCache
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -28,7 +28,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, cache: TensorKvCache, num_last: int) -> Tensor:
-        """See `CausalNetwork`. Schedules what is not captured yet, and computes it directly."""
+        """See `CausalNetwork`. A shape without a graph is computed as usual and captured later."""
         new_ids = ids[0].tolist()
         start, count = len(cache.ids), len(new_ids)
         end, width, size = start + count, _at_least(count, _WIDTHS), _at_least(start + _WIDTHS[-1], _SIZES)
@@ -90,6 +90,7 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
     try:
         faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
     except RuntimeError:  # the weights fit, but the buffer of keys and values does not
+        log.warning("there is no memory for passes as CUDA graphs; the model runs without them, more slowly")
         return network
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
     faster.run_idle_task()  # if it fails, users are told

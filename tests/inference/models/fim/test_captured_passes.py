@@ -46,7 +46,7 @@ def check(faster: Any, plain: Any, passes: Sequence[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "granite", "llama linear"])
 def test_captured_passes_give_what_plain_ones_give(kind: str, tmp_path: Path) -> None:
-    """Rows are dropped and written anew, some of them by plain passes. A longer prompt is captured later."""
+    """Also after the cache is cut back, and after plain passes. Longer prompts get graphs of their own."""
     plain, recorder = loaded(random_checkpoint(tmp_path, kind.split()[0], **KINDS[kind])).network, OneBuffer()
     faster = captured(plain, recorder)
     check(faster, plain, [(0, 3), (3, 1), (4, 16), (20, 40), (60, 2), (61, 5), (30, 17), (47, 9), (20, 8), (28, 1)])
