@@ -16,7 +16,7 @@ export const STARTUP: readonly string[] = [...new Set(Object.entries(PROPERTIES)
  * Settings that only start options may switch on or widen; later values can only narrow them. They count as read at
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
-export const ONLY_LESS: readonly string[] = [
+export const USER_WIDENS: readonly string[] = [
   'statistics', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model', 'nextEdit.plainHttp',
   'allowedSecretGlobs',
 ];
@@ -37,16 +37,16 @@ export function startOptions(section: Section, secrets: Places | undefined, trus
   return trusted ? options : { ...options, trustWorkspace: false };
 }
 
-/** The settings that may change while the server runs; of `ONLY_LESS`, those that differ from the window's section. */
+/** The settings that may change while the server runs; of `USER_WIDENS`, those that differ from the window's section. */
 export function changeable(section: Section, secrets: Places | undefined, window: Section): Section {
-  const known = ONLY_LESS.filter((path) => isSame(section, window, path));
+  const known = USER_WIDENS.filter((path) => isSame(section, window, path));
   const changing = known.reduce(withoutPath, withoutKeys(section, new Set([...OWN, ...STARTUP])));
   return { ...changing, secretGlobs: allSecrets(secrets) };
 }
 
 /** Whether changing from one section to the other requires a restart. */
 export function needsRestart(before: Section, after: Section): boolean {
-  return ['executable', 'drafts', ...STARTUP, ...ONLY_LESS].some((path) => !isSame(before, after, path));
+  return ['executable', 'drafts', ...STARTUP, ...USER_WIDENS].some((path) => !isSame(before, after, path));
 }
 
 /** The languages that are off after toggling `language`. */

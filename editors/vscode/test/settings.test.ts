@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { changeable, needsRestart, ONLY_LESS, startOptions, STARTUP, toggled } from '../src/settings';
+import { changeable, needsRestart, USER_WIDENS, startOptions, STARTUP, toggled } from '../src/settings';
 
 const SECTION = { executable: '/x', server: { path: '/x', plainHttp: true }, drafts: true, preview: true, model: 'm', trustWorkspace: true, maxSteps: 4 };
 
@@ -64,7 +64,7 @@ test('every setting of the manifest has a place: ours, at start, or while it run
     const belongs = (key: string) => key === `infill.${name}` || key.startsWith(`infill.${name}.`);
     assert.ok(Object.keys(properties).some(belongs), name);
   }
-  for (const name of ONLY_LESS) {
+  for (const name of USER_WIDENS) {
     assert.ok(`infill.${name}` in properties, name);
   }
   for (const name of ['model', 'device', 'dtype', 'trustWorkspace', 'executable', 'server.model', 'server.tokenizer', 'server.plainHttp']) {
