@@ -2,10 +2,10 @@
 
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
+from inference.engine.diffusion_run import DiffusionRun
 from inference.engine.errors import FILLS_NOTHING_MESSAGE, RequestError
 from inference.engine.fim import prompt as fim_prompt
-from inference.engine.fim.infilling import FimRun
-from inference.engine.infilling import DiffusionRun
+from inference.engine.fim.fim_run import FimRun
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import edit_model
 from inference.engine.next_edit.edit_model import NextEditRewriteRun

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE_MESSAGE, RequestError
-from inference.engine.work import RequestCounters
+from inference.engine.request_run import RequestCounters
 from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address, server_token

@@ -11,7 +11,7 @@ import torch
 from inference.deadline import Deadline
 from inference.engine.fim.decode import PromptLookup
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import RequestRun
+from inference.engine.request_run import RequestRun
 from inference.messages import Done, NextEdits
 from inference.models.family import FimPrefixHandle, common_prefix_length
 

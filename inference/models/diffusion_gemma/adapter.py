@@ -8,7 +8,7 @@ from torch import Tensor
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
-from inference.models.diffusion_gemma.passes import DiffusionNetwork
+from inference.models.diffusion_gemma.interface import DiffusionNetwork
 from inference.models.family import ModelTraits
 from inference.models.infill_config import InfillConfig
 from inference.models.prefix_cache import IdlePrefillAdapter

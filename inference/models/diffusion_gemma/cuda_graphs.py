@@ -14,8 +14,8 @@ from torch import Tensor
 from inference.models import devices
 from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix
+from inference.models.diffusion_gemma.interface import EncoderCache, LayerKeysValues, PrefixView, first_visible_row
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.diffusion_gemma.passes import EncoderCache, LayerKeysValues, PrefixView, first_visible_row
 
 CANVAS_MULTIPLE = 32
 MIN_PREFIX_ROWS = 256

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import (
+from inference.models.diffusion_gemma.interface import (
     Array,
     ArrayOps,
     DiffusionNetwork,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.diffusion_gemma.passes import (
+from inference.models.diffusion_gemma.interface import (
     ArrayOps,
     DiffusionNetwork,
     EncoderCache,

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 from inference.models import catalogue, fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import FimAdapter, ModelTraits
-from inference.models.fim.context import PromptHandle
 from inference.models.fim.kept_suffix import KeptSuffixFinder
+from inference.models.fim.prompt_handle import PromptHandle
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import HoleNoise
 from inference.models.llama import precision

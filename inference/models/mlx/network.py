@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import (
+from inference.models.diffusion_gemma.interface import (
     ArrayOps,
     DiffusionNetwork,
     EncoderCache,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.deadline import Deadline
+from inference.engine.diffusion_run import DiffusionEvent
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.engine.infilling import DiffusionEvent
 from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet
 from inference.models import registry
 from tests.inference.engine.filling import request

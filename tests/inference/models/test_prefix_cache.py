@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, EncodedPrefix, new_prefix_cache
+from inference.models.diffusion_gemma.interface import PrefixView
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
-from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.prefix_cache import PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 

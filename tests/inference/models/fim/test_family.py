@@ -16,7 +16,7 @@ from inference.engine.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.fim.context import CHUNK_TOKENS
+from inference.models.fim.prompt_handle import CHUNK_TOKENS
 from inference.models.llama import precision, weights
 from inference.models.tensor_readers import open_tensors
 from tests.inference.models.fim.checkpoints import (

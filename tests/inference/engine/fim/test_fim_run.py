@@ -10,7 +10,7 @@ from inference.deadline import Deadline
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.engine import Engine
 from inference.engine.fim.decode import Decoder
-from inference.engine.fim.infilling import JointFillScorer
+from inference.engine.fim.fim_run import JointFillScorer
 from inference.engine.fim.prompt import PromptBuilder
 from inference.messages import Done, Hole, HoleKind, Outcome, Pinned
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request

@@ -22,7 +22,7 @@ from inference.engine.fim import query
 from inference.engine.fim.decode import Branch, Decoder, PromptLookup
 from inference.engine.fim.prompt import MIN_WINDOW, PromptBuilder, PromptWindow
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import RequestRun
+from inference.engine.request_run import RequestRun
 from inference.messages import MAX_CANDIDATES, Done, Draft, FilledHoles, Hole, InfillRequest, Outcome, estimate_tokens
 from inference.models.family import FimPrefixHandle, common_prefix_length
 

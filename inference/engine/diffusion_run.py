@@ -21,7 +21,7 @@ from inference.engine.denoising.length import DenoisingBudget
 from inference.engine.denoising.rank import FillRanker
 from inference.engine.denoising.unmask import ResizeRules, UnmaskingDenoiser
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.work import RequestRun
+from inference.engine.request_run import RequestRun
 from inference.messages import Done, Draft, FilledHoles, InfillRequest, Outcome
 from inference.models.family import PrefixHandle
 from inference.models.infill_config import ENTROPY_BOUND
