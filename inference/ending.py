@@ -1,7 +1,7 @@
-"""Where a fill ends, by the text around its hole: the decoder stops there, and every answer is cut there.
+"""Finds where a fill ends, by the text around its hole: the decoder stops there, and every answer is cut there.
 
-A fill ends before it closes a bracket that it did not open, leaves its block, or goes on with the text that follows.
-An automatic suggestion also ends where the model becomes unsure. Knows no language: strings and comments are told by
+A fill ends before it closes a bracket that it did not open, leaves its block, or repeats the text that follows. An
+automatic suggestion also ends before its first improbable token. Knows no language: recognises strings and comments by
 their look, unless the caller knows better.
 """
 
@@ -12,14 +12,14 @@ from itertools import accumulate, takewhile
 from typing import TypeVar
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
-"""The brackets that count, opening to closing."""
+"""The closing bracket of each opening one."""
 TAB_WIDTH = 4
 _OPENERS = {closer: opener for opener, closer in CLOSERS.items()}
 _WINDOW_CHARS = 4_000
-"""How much text on each side of the hole counts: a file may be a single line."""
+"""How much text on each side of the hole to look at: a file may be a single line."""
 _MAX_REPEAT_CHARS, _MAX_CUTS = 400, 16
 _MIN_REPEATED_LINES = 2
-"""A fill that goes on with this many of the lines below has ended before them, even if more lines follow."""
+"""A fill that repeats at least this many of the lines below ends before them, even if more lines follow."""
 _QUOTED_OR_BRACKET = re.compile(
     r"\"\"\"(?s:.*?)\"\"\"|'''(?s:.*?)'''|\"(?:\\.|[^\"\\\n])*\"?|`(?:[^`$\n]|\$(?!\{))*`?"
     r"|(?<=[&<])'\w+(?!['\w])|'\w+(?=>)|(?:(?<!\w)|(?<=\b[bfruBFRU])|(?<=\b[bfruBFRU]{2}))'(?:\\.|[^'\\\n])*'?|[()\[\]{}]"
@@ -60,7 +60,7 @@ _EXTENSIONS = (
     r"(?:c|cc|cpp|cs|css|go|h|hpp|html?|java|json|jsx?|kt|lua|md|mjs|php|pyi?|rb|rs|scss|sh|sql|swift|toml|tsx?|txt|vue"
     r"|xml|ya?ml)"
 )
-"""Of the files that models name in the place of the hole's own."""
+"""The extensions of files that models name instead of the hole's own."""
 
 _COMMENT_ENDS = ("*/", "-->", "-}", "*)", "=#", "=end")
 
@@ -238,11 +238,11 @@ class FillEnding:
             cuts.add(text[:start])
         return sorted(cuts - {text}, key=len)[:_MAX_CUTS]
 
-    def cut_before_doubt(self, text: str, offset: int) -> str:
-        """The start of a text that is unsure from `offset` on: whole lines if there are several, otherwise whole words.
+    def cut_at_low_prob(self, text: str, offset: int) -> str:
+        """Cuts a text whose token at `offset` is improbable: after a whole line if there are several, or a whole word.
 
-        It ends in no string or number that it begins, not where code cannot end, and not behind an opening bracket
-        unless the rest of the line closes that. Empty if it adds too little (see `is_long_enough_to_show`).
+        Never ends in a string or number that the text begins, where code cannot end, or after an opening bracket
+        that the rest of the line does not close. Empty if too little remains (see `is_long_enough_to_show`).
         """
         if not text[offset:].strip():
             return text
@@ -255,7 +255,7 @@ class FillEnding:
         return text[:end] if is_long_enough_to_show(text[start:end]) else ""
 
     def _literals(self, text: str) -> Iterator[tuple[int, int]]:
-        """The ranges of the strings and numbers in a text. One that the hole is in does not count."""
+        """The ranges of the strings and numbers in a text, without the string that the hole is in."""
         closer = text.find(self._quotes) if self._quotes else 0
         first = len(text) if closer < 0 else closer + len(self._quotes or "")
         line = "" if self._quotes else self._line_prefix
@@ -273,14 +273,14 @@ class FillEnding:
             while "\n" in text[start:end].strip() and not self._can_end_with(text[:end]):
                 end = len(text[: text.rindex("\n", 0, end)].rstrip())
         elif is_word_char(text[end - 1 : end]) and is_word_char(text[end : end + 1]):
-            end = _before_last_sign(text, end)
+            end = _last_token_start(text, end)
         end = len(text[:end].rstrip())
         while end > start and not self._can_end_with(text[:end]):
-            end = len(text[: _before_last_sign(text, end)].rstrip())
+            end = len(text[: _last_token_start(text, end)].rstrip())
         return end
 
     def _can_end_with(self, text: str) -> bool:
-        """Whether nothing at the end of a text needs more text, and no bracket opens right there."""
+        """Whether the text does not end in an operator, an opening bracket or another token that needs more."""
         line = (self._line_prefix + text).rpartition("\n")[2]
         is_prose = self._quotes not in text if self._quotes else self.is_in_prose
         if is_prose or _COMMENT_LINE.search(line):
@@ -304,19 +304,19 @@ class FillEnding:
 
     @property
     def is_in_brackets(self) -> bool:
-        """Whether the text in front of the hole leaves a bracket open."""
+        """Whether the text before the hole leaves a bracket open."""
         return bool(self._opened)
 
     @property
     def needs_text(self) -> bool:
-        """Whether the code cannot end where the fill begins, nor go on with the text behind the hole."""
+        """Whether the code would be incomplete with an empty fill."""
         line = (self._line_prefix + self._starts_with).rpartition("\n")[2]
         is_code = not (self.is_in_prose or _ends_in_string(line) or _WILDCARD.search(line))
         if not (is_code and _UNFINISHED.search(line)):
             return False
-        last, rest = line.rstrip()[-1], self._line_suffix.strip()
-        if rest:
-            return rest[0] in ")]};,:" and rest[0] != CLOSERS.get(last)
+        last, line_suffix = line.rstrip()[-1], self._line_suffix.strip()
+        if line_suffix:
+            return line_suffix[0] in ")]};,:" and line_suffix[0] != CLOSERS.get(last)
         is_in_list = last == "," and bool(self._opened) and self._opened[-1][0] < self._line_start
         is_deeper_below = indent_width(_indentation(self._first_below or "")) > indent_width(_indentation(line))
         goes_on_below = last != "." and (is_deeper_below or (self._ends_block and last in CLOSERS))
@@ -329,7 +329,7 @@ class FillEnding:
         return self._count_unpaired(text) > self._count_unpaired("")
 
     def is_unwanted(self, text: str) -> bool:
-        """Whether another text is better, even a less likely one."""
+        """Whether to prefer any other text, even a less likely one."""
         return self.leaves_bracket_open(text) or self.merely_names_file(text)
 
     def merely_names_file(self, text: str) -> bool:
@@ -382,9 +382,7 @@ class FillEnding:
         return (is_less and code[0] not in ")]}" and not re.match(r"#\w", code)) or is_explanation
 
     def _begins_file(self, lines: Sequence[str], index: int) -> bool:
-        """Whether a comment in a line below the first one, not the next of a longer one, names a file as if it began
-        there.
-        """
+        """Whether the line is a comment below the first line that names a file as if a new file began there."""
         if not index or self._name is None or not _COMMENT_START.match(lines[index]):
             return False
         return not _COMMENT_START.match(lines[index - 1]) and self._only_a_name.match(lines[index]) is not None
@@ -459,7 +457,7 @@ class FillEnding:
 
 
 def first_unlikely_offset(pieces: Sequence[str], probs: Sequence[float], min_prob: float) -> int | None:
-    """The offset of the first piece that is less likely; None if there is none, or if nothing is known."""
+    """The offset of the first piece less likely than `min_prob`; None if there is none or `probs` is empty."""
     starts = accumulate(map(len, pieces), initial=0)
     return next((start for start, prob in zip(starts, probs, strict=False) if prob < min_prob), None)
 
@@ -476,31 +474,31 @@ def slice_pieces(
 def merge_typed_piece(
     typed: str, pieces: Sequence[str], probs: Sequence[float]
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The same pieces, but the text that the user typed, with which they begin, is one and certain."""
-    rest, rest_probs = slice_pieces(len(typed), sum(map(len, pieces)), pieces, probs)
-    return ((typed, *rest), (1.0, *rest_probs)) if typed else (rest, rest_probs)
+    """Merges the pieces of the `typed` text, with which they begin, into one piece of probability 1."""
+    tail, tail_probs = slice_pieces(len(typed), sum(map(len, pieces)), pieces, probs)
+    return ((typed, *tail), (1.0, *tail_probs)) if typed else (tail, tail_probs)
 
 
 def is_long_enough_to_show(text: str) -> bool:
-    """Whether the start of a fill is more than a sign or two, such as that of a comment."""
+    """Whether the start of a fill has at least `_MIN_CHARS` characters, and a letter or digit."""
     return len(text.strip()) >= _MIN_CHARS and any(map(str.isalnum, text))
 
 
 _BracketList = list[tuple[int, str]]
-_Place = TypeVar("_Place")
+_Offset = TypeVar("_Offset")
 
 
-def unpaired(brackets: Iterable[tuple[_Place, str]]) -> tuple[list[tuple[_Place, str]], list[tuple[_Place, str]]]:
+def unpaired(brackets: Iterable[tuple[_Offset, str]]) -> tuple[list[tuple[_Offset, str]], list[tuple[_Offset, str]]]:
     """The closing brackets without an opening one before them, and the opening ones that are not closed."""
-    closers: list[tuple[_Place, str]] = []
-    openers: list[tuple[_Place, str]] = []
-    for place, bracket in brackets:
+    closers: list[tuple[_Offset, str]] = []
+    openers: list[tuple[_Offset, str]] = []
+    for offset, bracket in brackets:
         if bracket in CLOSERS:
-            openers.append((place, bracket))
+            openers.append((offset, bracket))
         elif openers and CLOSERS[openers[-1][1]] == bracket:
             openers.pop()
         else:
-            closers.append((place, bracket))
+            closers.append((offset, bracket))
     return closers, openers
 
 
@@ -545,8 +543,8 @@ def is_word_char(character: str, extra: str = "") -> bool:
     return bool(character) and (("a" + character).isidentifier() or character in extra)
 
 
-def _before_last_sign(text: str, end: int) -> int:
-    """The offset of the word, or of the sign, at the end of `text[:end]`."""
+def _last_token_start(text: str, end: int) -> int:
+    """The offset of the word or other character at the end of `text[:end]`."""
     word = len(text[:end]) - len(list(takewhile(is_word_char, reversed(text[:end]))))
     return word if word < end else end - 1
 

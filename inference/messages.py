@@ -204,7 +204,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `reads_ahead`
     True: so it does then with the prompt of the line below, as it will be if the user takes the text. `endpoint_client`
     names the client of an HTTP endpoint that the request comes from; the endpoint asks for all of them over one
-    connection, and they go behind editors. Empty: the connection is the client.
+    connection, and they go after editors. Empty: the connection is the client.
     """
 
     id: str

@@ -138,7 +138,7 @@ class TaskResult(msgspec.Struct, frozen=True):
         """The fill as the server shows it unasked: up to its first token with a lower probability."""
         doubt = first_unlikely_offset(self.pieces, self.probs, min_prob)
         return (
-            self.text if doubt is None else FillEnding(task.prefix, task.suffix_text).cut_before_doubt(self.text, doubt)
+            self.text if doubt is None else FillEnding(task.prefix, task.suffix_text).cut_at_low_prob(self.text, doubt)
         )
 
     @classmethod

@@ -30,7 +30,7 @@ from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
 from inference.models import devices, registry
 from inference.models.family import FimAdapter
-from inference.models.llama.precision import PassTimes, SuggestionTimes
+from inference.models.llama.precision import LatencyEstimate, PassTimes
 from inference.serving.startup import release_memory
 
 _TYPED = 2
@@ -91,7 +91,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "system_info": f"{threads}: {family.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
-        "predicted": vars(SuggestionTimes.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),
+        "predicted": vars(LatencyEstimate.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": 0 if on_gpu else devices.measure_memory_bandwidth() / 1e9,

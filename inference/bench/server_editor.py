@@ -187,6 +187,6 @@ def position_of(text: str, offset: int) -> dict[str, int]:
 
 
 def offset_of(text: str, line: int, character: int) -> int:
-    """Both count from 0. A place behind a line's end is that end."""
+    """Both count from 0. A place after a line's end is that end."""
     *above, last = text.split("\n")[: line + 1]
     return sum(len(line_above) + 1 for line_above in above) + min(character, len(last))

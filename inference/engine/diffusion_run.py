@@ -30,7 +30,7 @@ DiffusionEvent = Draft | FilledHoles | Done
 
 
 class DiffusionRun(RequestRun[DiffusionEvent]):
-    """The work on a request, at most one forward pass a step: drafts if wanted, candidates, best first, then Done."""
+    """Yields drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: Deadline | None) -> None:
         """Raises RequestError if the request makes no sense."""
@@ -52,7 +52,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._trials: list[FilledCanvas] = []
 
     def _run(self) -> Generator[DiffusionEvent | None, None, None]:
-        """Works canvas after canvas. The first gets at least one step; the deadline may leave no time for others."""
+        """Fills one canvas after the other. The first gets at least one step; for others there may be no time."""
         canvases = RequestProgress(self._planner)
         if self._request.prefill_only:
             self._model.adapter.prefill_when_idle(self._planner.plan(*canvases.next_canvas()).prefix_ids)
@@ -94,7 +94,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     def _prefill(
         self, group: range, previous: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[CanvasPlan, PrefixHandle]]:
-        """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
+        """Plans a canvas and prefills its prefix, a shorter one if the whole takes too long. `stack` closes it."""
         family = self._model.adapter
         for short in (False, True):
             plan = self._planner.plan(group, previous, short=short)
@@ -105,7 +105,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         return plan, context
 
     def _lengths(self, plan: CanvasPlan) -> list[tuple[int, ...]]:
-        """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
+        """The lengths to try, each one per hole: as many as candidates are requested, or as a good choice needs."""
         holes = plan.holes
         is_late = self._is_late()
         num_candidates = 1 if is_late else self._budget.candidates
@@ -138,7 +138,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     def _denoise(
         self, loop: Denoiser, ranker: FillRanker, plan: CanvasPlan, previous: Sequence[str]
     ) -> Iterator[DiffusionEvent | None]:
-        """Steps until the answer is stable or it is late."""
+        """Denoises until the fills are stable or the deadline is past."""
         self._trials.clear()
         while not loop.is_finished:
             loop.step()
@@ -155,7 +155,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
     def _score_by_masking(
         self, ranker: FillRanker, filled: Sequence[FilledCanvas], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, in one pass once it is late; None if masking finds none."""
+        """Scores the canvases by masking, in one pass once it is late; None if all are equal or masking is not used."""
         if not ranker.uses_masking or len({tuple(canvas.ids) for canvas in filled}) == 1:
             return None
         scores: list[float] = []
@@ -165,7 +165,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         return scores
 
     def _draft(self, canvas: FilledCanvas, plan: CanvasPlan, previous: Sequence[str], loop: Denoiser) -> Draft:
-        """One canvas as it is now, the texts of the earlier ones, and nothing in the others' holes."""
+        """A draft of the current canvas and of the `previous` texts; the holes of later canvases are empty."""
         parts: dict[int, TokenTexts] = {index: ((text,), (1.0,)) for index, text in enumerate(previous)}
         for index, hole in enumerate(plan.holes):
             parts[plan.hole_range.start + index] = canvas.token_texts(self._model.vocabulary, index, hole)

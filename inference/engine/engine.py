@@ -20,7 +20,7 @@ class Engine:
     def __init__(self, model: LoadedModel | ModelAdapter, edits: EditKind | None = None) -> None:
         """`model`: a family's model as models/registry.py loads it, possibly shared with other engines.
 
-        `edits` says how to ask an edit model, which then rewrites instead of judging. Raises ModelError if it cannot.
+        `edits` is the kind of an edit model, which rewrites instead of judging. Raises ModelError if it cannot.
         """
         self.edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.from_adapter(model)
@@ -42,31 +42,31 @@ class Engine:
 
     @property
     def token_ms(self) -> float:
-        """The recent time to write a token; 0: not known."""
+        """The recent time to decode a token; 0 if unknown."""
         return self._middle.token_ms if self._middle else 0.0
 
     @property
     def prompt_token_ms(self) -> float:
-        """The same for reading a token."""
+        """The recent time to prefill a token; 0 if unknown."""
         return self._middle.prompt_token_ms if self._middle else 0.0
 
     @property
     def ahead_tokens(self) -> int:
-        """How many tokens were prefilled before a request asked for them."""
+        """How many tokens were prefilled before a request needed them."""
         return self.loaded.adapter.prefill_counts[0]
 
     @property
     def ahead_hits(self) -> int:
-        """How many requests used these."""
+        """How many requests used tokens that were prefilled ahead."""
         return self.loaded.adapter.prefill_counts[1]
 
     @property
     def is_prefill_pending(self) -> bool:
-        """Whether `run_idle_task` prefills next."""
+        """Whether the next idle task is a prefill."""
         return self.loaded.adapter.is_prefill_pending
 
     def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> DiffusionRun | FimRun:
-        """The work on a request. Raises RequestError."""
+        """Starts to work on a request. Raises RequestError."""
         if self.edits:
             raise RequestError(FILLS_NOTHING_MESSAGE)
         if self._middle is not None:
@@ -76,13 +76,13 @@ class Engine:
     def next_edits(
         self, request: NextEditRequest, *, deadline: Deadline | None = None
     ) -> NextEditJudgeRun | NextEditRewriteRun:
-        """The same for a request for the places that no longer fit after a change."""
+        """Starts to work on a request for next edits."""
         if self.edits:
             return NextEditRewriteRun(self.loaded, self.edits, request, deadline)
         return NextEditJudgeRun(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
-        """Small requests, so that the first user does not pay for one-time setup."""
+        """Runs small requests, so that the first user does not wait for one-time setup."""
         if self.edits:
             edit_model.warm_up(self.loaded, self.edits)
             return

@@ -1,4 +1,4 @@
-"""Bundles a loaded model with the needs of every request: its tokens as text, and the ones it may write."""
+"""Bundles a loaded model with what every request needs: its tokens as text, and the ones it may write."""
 
 import math
 from contextlib import closing
@@ -71,11 +71,11 @@ class LoadedModel:
     vocabulary: Vocabulary
     constraint_builder: ConstraintBuilder
     note: str = ""
-    """A message about it for the user; empty: nothing."""
+    """A message about the model for the user, if there is one."""
 
     @classmethod
     def from_adapter(cls, family: ModelAdapter) -> "LoadedModel":
-        """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
+        """Uses the checkpoint's own settings, and no likelihoods if they are worse than guessing."""
         stated = family.infill_config
         control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
         ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()

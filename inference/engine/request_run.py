@@ -1,4 +1,4 @@
-"""The common part of all work on requests: a generator of events with costs and a deadline."""
+"""The base class of the runs of all requests: a generator of events that counts its costs and knows its deadline."""
 
 import time
 from abc import abstractmethod
@@ -11,8 +11,8 @@ from inference.engine.canvas import prompt
 from inference.messages import Stats
 from inference.models.family import PrefixHandle
 
-_LONGER = 2.0
-"""How much longer than measured a pass over many more rows may take, since every row attends to all others."""
+_MANY_ROWS_FACTOR = 2.0
+"""How many times as long as measured a pass over many more rows may take: every row attends to all others."""
 _Event = TypeVar("_Event")
 
 
@@ -35,7 +35,7 @@ class RequestCounters:
 
 
 class RequestRun(Iterator[_Event | None]):
-    """The work on a request: a step is at most one forward pass, None is no news, and closing it frees memory."""
+    """Works on one request. Each `next` makes at most one forward pass and returns an event, or None without news."""
 
     def __init__(self, deadline: Deadline | None) -> None:
         self._deadline = deadline
@@ -46,18 +46,18 @@ class RequestRun(Iterator[_Event | None]):
         return next(self._events)
 
     def close(self) -> None:
-        """Ends the work between two steps, and frees its memory."""
+        """Stops the work between two steps and frees its memory."""
         self._events.close()
 
     @abstractmethod
     def _run(self) -> Generator[_Event | None, None, None]:
-        """All events, Done last."""
+        """Yields all events, the last of which is Done."""
 
     def _is_late(self) -> bool:
         return self._deadline is not None and self._deadline.is_past
 
     def _is_after(self, time_s: float, share: float) -> bool:
-        """Whether a time is past this share of the way to the deadline."""
+        """Whether more than `share` of the time until the deadline has passed at `time_s` of the monotonic clock."""
         started = self._counters.started
         return self._deadline is not None and time_s >= started + share * (self._deadline.time_s - started)
 
@@ -70,10 +70,10 @@ class RequestRun(Iterator[_Event | None]):
         short_tokens: int = prompt.SHORT_PREFIX_TOKENS,
         row_s: float = 0.0,
     ) -> Generator[None, None, bool]:
-        """Reads a prefix. False: given up, because it is late and more is left to read than a short prefix has.
+        """Prefills a prefix. Returns False if it gave up: it is late, and more than `short_tokens` are still to read.
 
-        With a `share` of the time until the deadline, gives up as soon as it would take more than that. `row_s`: the
-        time that the first canvas would take for each token of a prefix which `prefill` does not read.
+        With a `share` of the time until the deadline, gives up as soon as prefill would take more than that. `row_s`:
+        the seconds per prefix token of the first canvas, which reads the prefix itself if `prefill` does not.
         """
         remaining = 0
         began = time.monotonic()
@@ -89,9 +89,9 @@ class RequestRun(Iterator[_Event | None]):
             ends_s = began if share is None else began + remaining * s_per_token
             if remaining > short_tokens and self._is_after(ends_s, share or 1.0):
                 break
-        ends_s = time.monotonic() + _LONGER * row_s * unread
+        ends_s = time.monotonic() + _MANY_ROWS_FACTOR * row_s * unread
         if not reads and unread > short_tokens and self._is_after(ends_s, 1.0):
-            return False  # its canvas would read it, in one piece
+            return False  # the canvas would read all of it in one pass
         self._counters.prefix_tokens += len(ids) - remaining
         self._counters.reused_tokens += context.reused_tokens
         return remaining == 0

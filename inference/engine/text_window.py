@@ -1,7 +1,7 @@
 """Cuts a long text, so that no more of it becomes tokens than a canvas or a prefix can use.
 
 Tokenising 15 million characters in one call takes seconds and gigabytes, and blocks the rest of the process. Every cut
-depends only on the text before it: it stays the same while the user types behind it.
+depends only on the text before it, so it stays the same while the user types after it.
 """
 
 import re
@@ -14,7 +14,7 @@ _CHUNK_CHARS = 16_384
 """The text tokenised in one call: some 20 to 50 ms."""
 
 _MAX_STATEMENT_CHARS = 256
-"""How far from the cut to look for the end of a statement or word, in a text without line breaks."""
+"""How far before the cut to look for the end of a statement or word, in a text without line breaks."""
 
 _STATEMENTS = re.compile(r".*[;{}\s]", re.DOTALL)
 _WORDS = re.compile(r".*\W", re.DOTALL)
@@ -30,13 +30,13 @@ def window_start(text: str, max_chars: int) -> int:
 
 
 def token_window_start(count: int, max_tokens: int) -> int:
-    """The index of the first of about the last `max_tokens` of `count` tokens, in steps as above."""
+    """The index where about the last `max_tokens` of `count` tokens begin. It moves in steps, like `window_start`."""
     step = max(1, max_tokens // _WINDOW_PARTS)
     return max(0, -(-(count - max_tokens) // step) * step)
 
 
 def first_lines(text: str, max_chars: int) -> str:
-    """The first whole lines of a text, at most `max_chars`; less than one line if that is too long."""
+    """The first whole lines of a text, at most `max_chars`; part of the first line if that is longer."""
     if len(text) <= max_chars:
         return text
     end = text.rfind("\n", 0, max_chars)

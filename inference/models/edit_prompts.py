@@ -27,7 +27,7 @@ passes of 8 rows confirm; such a pass takes as long as one and a half of one row
 _MAX_HUNKS, _MAX_HUNK_CHARS = 8, 2_000
 """How many of the latest changes to show, and how many characters of old and new text each may have."""
 _AROUND_LINES = 100
-"""How much of the file to show before and behind the region."""
+"""How much of the file to show before and after the region."""
 _MAX_LINE_CHARS = 2_000
 """A region with a longer line is no code that people write."""
 MAX_PROMPT_CHARS = 100_000

@@ -49,7 +49,7 @@ class ModelTraits:
     without canvases, because its fixed work takes longer, such as reading the weights. 0: every row costs time.
     """
     is_fim: bool = False
-    """The family is a `FimAdapter`: it writes from left to right behind a prompt that shows it both sides of the
+    """The family is a `FimAdapter`: it writes from left to right after a prompt that shows it both sides of the
     hole. Then `PrefixHandle.predict` and `PrefixHandle.self_conditioning` may not be called: there is no canvas.
     """
 
@@ -137,7 +137,7 @@ class FimAdapter(ModelAdapter, Protocol):
 
 
 class PrefixHandle(Protocol):
-    """A prefix of tokens, and the model's predictions behind it. Must not be used after `close`."""
+    """A prefix of tokens, and the model's predictions after it. Must not be used after `close`."""
 
     reused_tokens: int
     """How many tokens of the prefix were known already when it was opened."""
@@ -179,12 +179,12 @@ class PrefixHandle(Protocol):
 
 
 class FimPrefixHandle(PrefixHandle, Protocol):
-    """A prompt, and what a `FimAdapter` writes behind it."""
+    """A prompt, and what a `FimAdapter` writes after it."""
 
     def continuation(self, room_tokens: int) -> "Continuation":
         """Continues the prompt by up to `room_tokens`.
 
-        Only within `ModelTraits.continuable_tokens`, and behind a non-empty prompt or with a first token to feed.
+        Only within `ModelTraits.continuable_tokens`, and after a non-empty prompt or with a first token to feed.
         """
 
 

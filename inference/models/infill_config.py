@@ -101,7 +101,7 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     line_steps: Steps | None = None
     """The most denoising steps if all holes are single-line; None: the sampler's."""
     shifted_logits: bool = False
-    """Whether a row predicts the token of the row behind it, as in models made from left-to-right ones."""
+    """Whether a row predicts the token of the row after it, as in models made from left-to-right ones."""
     expand_token_id: TokenId | None = None
     delete_token_id: TokenId | None = None
     """Written into a row in the middle of denoising, these double and remove it; no final fill contains them."""

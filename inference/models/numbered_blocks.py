@@ -15,7 +15,7 @@ _END = re.compile(r"[}\])].*|(?:break|continue|return|throw|end);*")
 
 
 def cut_blocks(text: str) -> list[str]:
-    """The blocks of a text, preferably cut behind blank lines."""
+    """The blocks of a text, preferably cut after blank lines."""
     lines = [line for line in re.split(r"(?<=\n)", text) if line]
     starts, row = [0], 0
     while row < len(lines):
@@ -46,7 +46,7 @@ def remove_marks(text: str) -> str:
 
 
 def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]:
-    """The indices of the first block and behind the last, and their new text; all as they are if none changes."""
+    """The indices of the first block and after the last, and their new text; all as they are if none changes."""
     marks = list(_MARK.finditer(answer))
     numbers = [int(mark[1]) for mark in marks] or [0]
     first, last = numbers[0], numbers[-1]

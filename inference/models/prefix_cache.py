@@ -1,8 +1,8 @@
 """Token sequences whose keys and values a network has computed: a keystroke costs a few tokens and not the whole file.
 
 All documents share the cache. `acquire` looks for the entry with the longest common token prefix. It cuts that entry
-behind the prefix and returns it, which overwrites its other rows; or it copies the prefix, where the entry belongs to
-another document, where a reader needs the rows behind it, or where it was prefilled ahead. From then on rows are only
+after the prefix and returns it, which overwrites its other rows; or it copies the prefix, where the entry belongs to
+another document, where a reader needs the rows after it, or where it was prefilled ahead. From then on rows are only
 appended, by one reader. So what a reader has seen of an entry stays valid until its `release`, which evicts the least
 recently used entries that nobody reads. Knows no layout of keys and values.
 """
@@ -30,7 +30,7 @@ class CacheEntry(Protocol):
     """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
 
     ids: list[int]
-    kept_from: int | None
+    approximate_from: int | None
     """Rows from this one on are not quite what reading their tokens would give; None: all are."""
 
     def size_bytes(self) -> int: ...
@@ -97,7 +97,7 @@ class PrefixCache(Generic[_Entry]):
         return [slot.entry for slot in reversed(self.slots)]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
-        """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
+        """The tokens after all of `ids` in the latest entry that has them; empty without one."""
         count, prefix = len(ids), list(ids)
         entries = (slot.entry.ids for slot in reversed(self.slots) if not slot.is_ahead)
         return next((entry[count:] for entry in entries if entry[:count] == prefix), [])
@@ -156,7 +156,7 @@ class PrefixCache(Generic[_Entry]):
 def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
     """How many of the first `ids` an entry has; `exact`: as reading them would give."""
     common = common_prefix_length(entry.ids, ids)
-    return common if entry.kept_from is None or not exact else min(common, entry.kept_from)
+    return common if entry.approximate_from is None or not exact else min(common, entry.approximate_from)
 
 
 class IdlePrefillAdapter(ModelAdapter):

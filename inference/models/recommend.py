@@ -63,7 +63,7 @@ class Machine:
     dtypes: Mapping[str, Sequence[str]]
     mlx_vlm: bool = False
     on_mlx: bool = False
-    predict_times: Callable[[CatalogueEntry], precision.SuggestionTimes] | None = None
+    estimate_latency: Callable[[CatalogueEntry], precision.LatencyEstimate] | None = None
     """Predicts how long a processor or Apple's GPU takes."""
     last_auto_choice: str = ""
 
@@ -104,7 +104,7 @@ def examine_machine(device: str | None) -> Machine:
         devices.free_bytes(chosen),
         total,
         able,
-        predict_times=_predict if chosen.type == "cpu" else None,
+        estimate_latency=_predict if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
@@ -112,7 +112,7 @@ def examine_machine(device: str | None) -> Machine:
 def _mlx_machine() -> Machine:
     """This machine as MLX uses it. Raises ModelError."""
     found = mlx_machine.require_mlx_device()
-    plain = mlx_machine.DTYPES[found.on_gpu][0]
+    plain = mlx_machine.DTYPES_BY_GPU[found.on_gpu][0]
     return Machine(
         found.name,
         found.free_bytes,
@@ -120,20 +120,20 @@ def _mlx_machine() -> Machine:
         {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
-        predict_times=partial(_predict, gpu=found.name) if found.on_gpu else None,
+        estimate_latency=partial(_predict, gpu=found.name) if found.on_gpu else None,
         last_auto_choice=machine_cache.read("auto", str).get(found.name, ""),
     )
 
 
-def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.SuggestionTimes:
+def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
     """By the model's own passes, if it has run here, on the processor or on Apple's GPU."""
     if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
-        return precision.SuggestionTimes.from_passes(passes)
+        return precision.LatencyEstimate.from_passes(passes)
     reads_bytes_per_s = devices.measure_memory_bandwidth()
     if gpu:
         read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.weights_per_pass / entry.parameters
-        return precision.predict_times_on_gpu(read_bytes, reads_bytes_per_s)
-    return precision.predict_suggestion_times(entry.weights_per_pass, entry.packed_parameters, reads_bytes_per_s)
+        return precision.estimate_gpu_latency(read_bytes, reads_bytes_per_s)
+    return precision.estimate_latency(entry.weights_per_pass, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
@@ -158,8 +158,8 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         )
     words = f"runs here in {dtype}"
     time = None
-    if entry.family == "fim" and machine.predict_times:
-        time = machine.predict_times(entry)
+    if entry.family == "fim" and machine.estimate_latency:
+        time = machine.estimate_latency(entry)
     if entry.edit_kind and time is not None:
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
@@ -194,7 +194,7 @@ def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
 
 
 def suitable_models(machine: Machine) -> list[CatalogueEntry]:
-    """Those that were tried, have a free licence and run here, the best first; behind them those slow to type with."""
+    """Those that were tried, have a free licence and run here, the best first; after them those slow to type with."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE_LICENCES]
     ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=_rank, reverse=True)]
     fast, slow = (Verdict.RUNS, Verdict.PACKAGE), (Verdict.SLOW,)

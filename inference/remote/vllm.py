@@ -4,7 +4,7 @@ A request guesses lengths for each of its canvases, has the server denoise one c
 the results. No weights are read here, but the model's tokenizer and settings are. What was seen of vLLM 0.32, by asking
 and in its source:
 
-- A canvas is `max_tokens` = `diffusion_canvas_length` rows behind the prompt, at most as wide as the served one. All
+- A canvas is `max_tokens` = `diffusion_canvas_length` rows after the prompt, at most as wide as the served one. All
   of it comes at once, also with `stream`: no drafts. Closing the connection aborts it.
 - The output is the likeliest token of every row, pinned rows too, where it may differ from the pin.
 - The bound on entropy, the stop rule and stability count all rows; pinned ones feed nothing back to self-conditioning.
@@ -15,7 +15,7 @@ and in its source:
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones. That is enough to choose among them here, for vLLM cannot be told which tokens a row may become: it
   refuses `logit_bias`, and `diffusion_constrained` holds for a whole canvas.
-- It gives no causal likelihood of a fill. So the score is how likely the first tokens behind a hole are given the fill,
+- It gives no causal likelihood of a fill. So the score is how likely the first tokens after a hole are given the fill,
   read on a canvas on which they are open. On 62 tuning lines, 4 lengths each, that chose better (edit similarity 0.368)
   than the likeliest length (0.308).
 - It refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`, `logit_bias`, `bad_words`,
@@ -146,7 +146,7 @@ def _by_token(row: dict[str, float] | None) -> dict[int, float]:
 def _request_body(
     model: str, prompt: Sequence[int], rows: int, arguments: Mapping[str, object], **overrides: object
 ) -> dict[str, object]:
-    """A request for one canvas behind a prompt, both as token ids, that lists the likeliest tokens of each row.
+    """A request for one canvas after a prompt, both as token ids, that lists the likeliest tokens of each row.
 
     `arguments`, in `vllm_xargs`: the rows are `diffusion_seed_canvas`, and `diffusion_pinned` the numbers of those held
     to it. `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and
@@ -318,7 +318,7 @@ class VllmRun(RemoteRun):
         return results.rank_fills(self._model.vocabulary, self._plan.holes, self._filled_canvases, list(scores))
 
     async def _suffix_logprob(self, filled: FilledCanvas) -> float | None:
-        """The mean log-probability of the first tokens behind; None without any. Raises ServerError, TimeoutError."""
+        """The mean log-probability of the first tokens after; None without any. Raises ServerError, TimeoutError."""
         end = filled.spans[-1][2]
         rows = range(end, min(end + _SUFFIX_TOKENS, len(filled.ids)))
         if not rows:

@@ -80,7 +80,7 @@ def failed_reply(error: Exception, request_id: str) -> Failed:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on any device, if only behind another error. Only the wording identifies errors of the
+    """Whether memory ran out, on any device, even if another error wraps it. Only the wording identifies errors of the
     CPU, MPS and MLX, and those of libraries that are loaded.
     """
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):

@@ -33,7 +33,7 @@ PROGRESS_EVERY_S = 0.1
 MIN_STARTUP_S = 10.0
 """Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
 
-SILENT_REQUESTS = 3
+MAX_UNANSWERED = 3
 """Report after this many requests in a row got no reply before their deadline."""
 _MAX_PUNCTUALITY_SAMPLES = 10
 """How many automatic requests count for punctuality, and the fewest that say anything."""
@@ -54,13 +54,13 @@ class BackendHealth:
             self._url = address.parse_server_url(model).url
         self._up_since: float | None = None
         self._problem = ""
-        self._silent = 0
+        self._num_unanswered = 0
         self._late: deque[bool] = deque(maxlen=_MAX_PUNCTUALITY_SAMPLES)
 
     def record_success(self) -> None:
         self._problem = ""
         self._up_since = self._up_since or time.monotonic()
-        self._silent = 0
+        self._num_unanswered = 0
 
     def record_reply(self, request: Request, event: JobEvent) -> bool:
         """A request got a reply; returns whether the server's state changed: it failed, or is back."""
@@ -71,9 +71,9 @@ class BackendHealth:
             case Failed() | Done(outcome=Outcome.CANCELLED):
                 pass
             case Done(outcome=Outcome.DEADLINE) if not event.stats.steps:
-                self._silent += bool(event.stats.canvases)  # those that were sent
-                if self._silent >= SILENT_REQUESTS:
-                    fault = f"has not answered the last {SILENT_REQUESTS} requests in time; typing continues without it"
+                self._num_unanswered += bool(event.stats.canvases)  # those that were sent
+                if self._num_unanswered >= MAX_UNANSWERED:
+                    fault = f"has not answered the last {MAX_UNANSWERED} requests in time; typing continues without it"
                     self._record_failure(f"the server {self._url} {fault}; check that it runs, or change `model`")
             case _:
                 self.record_success()

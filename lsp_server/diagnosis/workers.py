@@ -31,7 +31,7 @@ class CheckResult:
 
     @classmethod
     def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "CheckResult":
-        """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
+        """A check whose `message` has its advice after a semicolon, or else `otherwise`."""
         finding, _, advice = message.partition("; ")
         return cls(name, verdict, finding, advice or otherwise)
 

@@ -64,7 +64,7 @@ class LineIndex:
         return start + _code_points(self._text[start:end], max(character, 0), encoding)
 
     def position(self, offset: int, encoding: Encoding) -> tuple[int, int]:
-        """The position of a `str` index, clamped to the text, and moved in front of a line end that it would split."""
+        """The position of a `str` index, clamped to the text, and moved before a line end that it would split."""
         offset = min(max(offset, 0), len(self._text))
         line = self.line_of(offset)
         start = self._starts[line]

@@ -28,7 +28,7 @@ from lsp_server.syntax.languages import has_language_hint, name_comment
 from lsp_server.syntax.lines import is_blank, replace_cr_line_ends
 from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import OnDraft, WorkerClient
-from lsp_server.worker.client import LATE_S
+from lsp_server.worker.client import ANSWER_GRACE_S
 
 _FIT_SHARE = 0.1
 """Reserve at most this share of the deadline for fitting,"""
@@ -37,7 +37,7 @@ _FIT_TEXT_MS = 20
 _MIN_FIT_MS = 100
 """but fit even a late answer for this long."""
 _LATE_SHARE = 0.25
-"""An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
+"""An automatic request leaves the worker this share of its time for being late, at most `ANSWER_GRACE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE_MESSAGE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
@@ -93,7 +93,7 @@ class FillBudget:
         """What the model gets of the remaining time: without that to fit so many texts, and to be late."""
         remaining_ms = max(self.deadline.remaining_ms, 1)
         fit_ms = min(remaining_ms * _FIT_SHARE, num_texts * _FIT_TEXT_MS)
-        late_ms = min(remaining_ms * _LATE_SHARE, LATE_S * 1000) if self.quick else 0.0
+        late_ms = min(remaining_ms * _LATE_SHARE, ANSWER_GRACE_S * 1000) if self.quick else 0.0
         return max(int(remaining_ms - fit_ms - late_ms), 1)
 
     def restarted(self) -> "FillBudget":

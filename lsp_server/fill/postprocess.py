@@ -392,7 +392,7 @@ class FillPostprocessor:
         hole = self._surroundings(span)
         result = self._postprocess(hole, fill)
         if doubt is not None and not isinstance(result, DropReason):
-            result = self._fit_before_doubt(hole, fill, doubt, result)
+            result = self._fit_up_to_low_prob(hole, fill, doubt, result)
         if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):
             result = DropReason.INVISIBLE
         if isinstance(result, DropReason):
@@ -400,7 +400,7 @@ class FillPostprocessor:
             return None
         return result
 
-    def _fit_before_doubt(self, hole: HoleSurroundings, fill: str, doubt: int, whole: str) -> str | DropReason:
+    def _fit_up_to_low_prob(self, hole: HoleSurroundings, fill: str, doubt: int, whole: str) -> str | DropReason:
         """What fits of the part before `doubt`: `whole`, the fitted fill, if that ends before it.
 
         A part would lose text that the fill replaces.
@@ -409,7 +409,7 @@ class FillPostprocessor:
             return whole
         if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
             return DropReason.UNSURE
-        cut = self._postprocess(hole, hole.ending.cut_before_doubt(fill, doubt), mends=False)
+        cut = self._postprocess(hole, hole.ending.cut_at_low_prob(fill, doubt), mends=False)
         is_enough = not isinstance(cut, DropReason) and is_long_enough_to_show(cut[len(hole.span.starts_with) :])
         return cut if is_enough else DropReason.UNSURE
 

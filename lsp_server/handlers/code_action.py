@@ -47,7 +47,7 @@ from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.lsp.protocol import RawRange, ReplyError, decode_raw
 from lsp_server.next_edit.edits import nearest_edit
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refiner import NO_PARTNER, PartnerRefiner
+from lsp_server.refine.refiner import NO_PARTNER_MESSAGE, PartnerRefiner
 from lsp_server.session import Session
 from lsp_server.worker import OnDraft, WorkerError
 
@@ -123,7 +123,7 @@ async def _texts(
     is_refined = action.kind is ActionKind.REFINE
     connection = session.partner_connection if is_refined else session.worker
     if connection is None:
-        raise ActionNotDoneError(NO_PARTNER)
+        raise ActionNotDoneError(NO_PARTNER_MESSAGE)
     worker = connection.client
     await worker.load(budget.deadline)
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)

@@ -362,7 +362,7 @@ def _error(status: int, why: str) -> dict[str, Any]:
 
 
 class _Transport:
-    """A connection that is not closed in front of unread bytes: the client would lose the answer."""
+    """A connection that is not closed before unread bytes: the client would lose the answer."""
 
     def __init__(self, transport: Any, ends_late: Callable[[], bool]) -> None:
         self._transport = transport

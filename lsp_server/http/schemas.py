@@ -286,7 +286,7 @@ def _begun(answer: str) -> str:
 
 
 def _partition(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
-    """The text around a token. A space in front of it, which some vocabularies count to it, may be written as such."""
+    """The text around a token. A space before it, which some vocabularies count to it, may be written as such."""
     name = token.removeprefix(_SPACE)
     head, separator, tail = text.rpartition(name) if last else text.partition(name)
     return (head[:-1] if name != token and head.endswith((" ", _SPACE)) else head), separator, tail

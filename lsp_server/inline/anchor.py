@@ -8,7 +8,7 @@ from lsp_server.syntax.lines import is_one_line, line_start
 MAX_CHANGED_ELSEWHERE_CHARACTERS = 300
 """After more changes than this outside the range, its result belongs to a different text."""
 MAX_DELETED_CHARACTERS = 64
-"""Deleting more than this in front of the range means the user is doing something else."""
+"""Deleting more than this before the range means the user is doing something else."""
 MAX_LEAD_CHARACTERS = 1000
 """Compare only the end of a longer statement."""
 
@@ -17,7 +17,7 @@ MAX_LEAD_CHARACTERS = 1000
 class Anchor:
     """`[start, end)` of the current text, originally `original` with the cursor `cursor` characters into it.
 
-    Its result depends on `lead`, the text in front of it from the line where its statement begins.
+    Its result depends on `lead`, the text before it from the line where its statement begins.
     """
 
     start: int
@@ -43,7 +43,7 @@ class Anchor:
         return self.original[self.cursor :]
 
     def is_fresh(self, text: str) -> bool:
-        """Whether the text of its statement in front of it is the same in `text`."""
+        """Whether the text of its statement before it is the same in `text`."""
         first = self.start - len(self.lead)
         if not text.startswith(self.lead, first):
             return False
@@ -53,7 +53,7 @@ class Anchor:
         return self.start <= change.start and change.end <= self.end
 
     def after_change(self, change: TextChange) -> "Anchor | None":
-        """The range after a change, with the text deleted right in front of it as part of it; None if it is lost."""
+        """The range after a change, with the text deleted right before it as part of it; None if it is lost."""
         if self.contains(change):
             return self._moved(self.start, self.end + change.shift, self.changed_elsewhere)
         if change.start < self.start <= change.end <= self.end and change.removed:

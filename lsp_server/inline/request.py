@@ -23,7 +23,7 @@ part of the fill, it renders only the remainder, which may be empty.
 class InlineRequest:
     """A request at a cursor, which follows the text. An automatic one waits for a pause of `pause_s`.
 
-    `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
+    `wants_empty`: ranges are empty where nothing after the cursor is replaced.
     """
 
     cursor: Cursor

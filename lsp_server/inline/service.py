@@ -26,7 +26,7 @@ from lsp_server.inline.read_ahead import may_read_ahead
 from lsp_server.inline.request import InlineRequest, hole_for_ghost_text
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.worker import WorkerError
-from lsp_server.worker.client import LATE_S
+from lsp_server.worker.client import ANSWER_GRACE_S
 from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError, traceback_without_message
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class InlineService(Feature):
             return request.make_reply(suggestions)
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
-        late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
+        late_s = ANSWER_GRACE_S if request.invoked else 0.0  # until after the user is told why
         timer = loop.call_at(request.budget.deadline.time_s + late_s, self._time_out, state, request)
         request.result.add_done_callback(lambda _: timer.cancel())
         self._join_or_begin(state, request)

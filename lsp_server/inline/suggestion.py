@@ -27,7 +27,7 @@ class GhostText:
         return is_start and (self.start, self.end) == (other.start, other.end)
 
     def with_empty_range(self, text: str, cursor: int) -> "GhostText":
-        """The same with an empty range at the cursor in `text`, if it replaces nothing behind the cursor."""
+        """The same with an empty range at the cursor in `text`, if it replaces nothing after the cursor."""
         typed = text[self.start : cursor]
         suffix = text[cursor : self.end]
         end = len(self.text) - len(suffix)

@@ -32,7 +32,7 @@ class ClientCapabilities:
     apply_edit: bool = False
     progress: bool = False
     is_neovim: bool = False
-    """Neovim keeps lines without their ends, draws a suggestion over the text behind the cursor unless its range is
+    """Neovim keeps lines without their ends, draws a suggestion over the text after the cursor unless its range is
     empty, and inserts it without a look at what was typed since. So it gets `\\n`, empty ranges, and the cursor's line
     to compare with.
     """

@@ -28,7 +28,7 @@ def inline_item(
 ) -> InlineCompletionItem:
     """A suggestion for a text with these lines. Editors filter it by its range, which contains the text's start.
 
-    `line`: the cursor's line, before and behind the cursor, for an editor that cannot tell whether it has changed.
+    `line`: the cursor's line, before and after the cursor, for an editor that cannot tell whether it has changed.
     """
     range_ = lsp_range(lines, ghost.start, ghost.end, encoding)
     return InlineCompletionItem(insert_text=ghost.text, range=range_, command=_accept_command(suggestion, uri, *line))

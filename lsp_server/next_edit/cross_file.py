@@ -45,15 +45,15 @@ class ChangedDocument:
 class NextEditInput:
     """A document, its texts before the recent edits, newest first, and the cursor.
 
-    `other_documents` have recent edits, too; the last changed comes first. `told_hunks`: the changes for an edit model,
-    if a client told them.
+    `other_documents` have recent edits, too; the last changed comes first. `edit_model_hunks` are the changes that a
+    client sent for an edit model, if any.
     """
 
     snapshot: Snapshot
     old_texts: Sequence[str]
     cursor: int
     other_documents: Sequence[ChangedDocument] = ()
-    told_hunks: tuple[Hunk, ...] = ()
+    edit_model_hunks: tuple[Hunk, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _request(
     ]
     request = replace(request, hunks=(*other_hunks, *hunks))
     if rewrites:
-        return replace(request, hunks=situation.told_hunks or request.hunks)
+        return replace(request, hunks=situation.edit_model_hunks or request.hunks)
     edits = (ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks))
     return replace(
         request, path=name.rpartition("/")[2], proposals=tuple(edits), region=lines_to_rewrite(situation, text)
@@ -119,7 +119,7 @@ def _request(
 def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | None:
     """The whole lines of what begins in the cursor's line, which may no longer fit after changes elsewhere.
 
-    None: there is nothing, or the user is writing it; but a broken line that goes on behind the cursor may be mended.
+    None: there is nothing, or the user is writing it; but a broken line that goes on after the cursor may be mended.
     """
     view = SyntaxView.from_source(situation.snapshot)
     start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)

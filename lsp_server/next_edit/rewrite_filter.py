@@ -18,7 +18,7 @@ from inference.models.edit_prompts import LINE
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import NEAR_LINES, EditValidator, lines_with_words
-from lsp_server.next_edit.text_diff import WORD_OR_SIGN, TextDiff
+from lsp_server.next_edit.text_diff import WORD_OR_PUNCTUATION, TextDiff
 from lsp_server.syntax.lines import end_of_text_before
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import SyntaxView
@@ -76,7 +76,7 @@ def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple
 
 def _are_alike(line: str, new_line: str) -> bool:
     """Whether a line became another, and more than its indentation changed."""
-    tokens, new_tokens = WORD_OR_SIGN.findall(line), WORD_OR_SIGN.findall(new_line)
+    tokens, new_tokens = WORD_OR_PUNCTUATION.findall(line), WORD_OR_PUNCTUATION.findall(new_line)
     return tokens != new_tokens and SequenceMatcher(None, tokens, new_tokens, autojunk=False).ratio() >= _MIN_LIKENESS
 
 

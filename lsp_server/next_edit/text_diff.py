@@ -15,7 +15,7 @@ _MAX_LINES = 500
 """Between two changes, to compare with all others: beyond, lines that occur often are only compared beside rarer ones,
 as the time grows with the square of their number."""
 _MAX_TOKENS = 1_500
-WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+WORD_OR_PUNCTUATION = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class TextDiff:
 
     def _words_in(self, lines: DiffRange) -> Iterator[DiffRange]:
         """The differing words in a changed part of lines."""
-        old_spans = [match.span() for match in WORD_OR_SIGN.finditer(self.old, lines.old_start, lines.old_end)]
-        spans = [match.span() for match in WORD_OR_SIGN.finditer(self.new, lines.start, lines.end)]
+        old_spans = [match.span() for match in WORD_OR_PUNCTUATION.finditer(self.old, lines.old_start, lines.old_end)]
+        spans = [match.span() for match in WORD_OR_PUNCTUATION.finditer(self.new, lines.start, lines.end)]
         if len(old_spans) + len(spans) > _MAX_TOKENS:
             yield lines
             return
@@ -91,8 +91,8 @@ class TextDiff:
                 yield DiffRange(old_spans[i][0], old_end, spans[k][0], spans[m - 1][1] if m > k else spans[k][0])
 
     def _substituted_in(self, words: DiffRange) -> Iterator[tuple[int, int]]:
-        old_matches = list(WORD_OR_SIGN.finditer(self.old, words.old_start, words.old_end))
-        matches = list(WORD_OR_SIGN.finditer(self.new, words.start, words.end))
+        old_matches = list(WORD_OR_PUNCTUATION.finditer(self.old, words.old_start, words.old_end))
+        matches = list(WORD_OR_PUNCTUATION.finditer(self.new, words.start, words.end))
         if [_shape(match[0]) for match in old_matches] != [_shape(match[0]) for match in matches]:
             old_matches, matches = (
                 [match for match in tokens if match[0].isidentifier()] for tokens in (old_matches, matches)

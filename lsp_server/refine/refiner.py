@@ -17,9 +17,9 @@ from lsp_server.inline.suggestion import Suggestion
 if TYPE_CHECKING:
     from lsp_server.session import Session
 
-NO_PARTNER = "no partner is configured; set partner.url to the URL of a server with a larger model"
-GONE = "the suggestion is gone, or other text was typed in its place"
-SUPERSEDED = "a newer request to the partner replaced this one"
+NO_PARTNER_MESSAGE = "no partner is configured; set partner.url to the URL of a server with a larger model"
+GONE_MESSAGE = "the suggestion is gone, or other text was typed in its place"
+SUPERSEDED_MESSAGE = "a newer request to the partner replaced this one"
 
 
 class NotRefinedError(Exception):
@@ -68,7 +68,8 @@ class PartnerRefiner(Feature):
             if self._running.get(uri) == (suggestion_id, task):
                 del self._running[uri]
         if task.cancelled():
-            raise NotRefinedError(GONE if self._find_suggestion(uri, suggestion_id) is None else SUPERSEDED)
+            is_gone = self._find_suggestion(uri, suggestion_id) is None
+            raise NotRefinedError(GONE_MESSAGE if is_gone else SUPERSEDED_MESSAGE)
         task.result()
 
     def _drop_gone(self, uri: str) -> None:
@@ -88,9 +89,9 @@ class PartnerRefiner(Feature):
         service_and_draft = self._find_suggestion(uri, suggestion_id)
         snapshot = self._session.snapshot(uri)
         if partner is None:
-            raise NotRefinedError(NO_PARTNER)
+            raise NotRefinedError(NO_PARTNER_MESSAGE)
         if service_and_draft is None or snapshot is None:
-            raise NotRefinedError(GONE)
+            raise NotRefinedError(GONE_MESSAGE)
         service, draft = service_and_draft
         hole = _hole_of(draft, snapshot.text)
         settings = self._session.settings_of(uri)
@@ -99,7 +100,7 @@ class PartnerRefiner(Feature):
         await client.load()
         context = await self._session.context_for(snapshot, hole.start, client.last_status)
         if context is None:
-            raise NotRefinedError(GONE)
+            raise NotRefinedError(GONE_MESSAGE)
         options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
         result = await fill(
             client, snapshot, [hole], budget.restarted(), options=options, context=context, marker=settings.marker
@@ -111,7 +112,7 @@ class PartnerRefiner(Feature):
         if text is None:
             raise NotRefinedError(NOTHING_TO_CHANGE_MESSAGE if result.candidates else result.why_empty(budget))
         if not service.show_refined(uri, draft, text):
-            raise NotRefinedError(GONE)
+            raise NotRefinedError(GONE_MESSAGE)
 
 
 def _hole_of(draft: Suggestion, text: str) -> HoleSpan:

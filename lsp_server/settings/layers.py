@@ -37,7 +37,7 @@ def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iter
 
 
 SETTING_DEFINITIONS = dict(_keys(Settings()))
-"""Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
+"""Every setting by its name, after that of its group: `marker`, `deadlineMs.automatic`."""
 _GROUPS = {name.partition(".")[0] for name in SETTING_DEFINITIONS if "." in name}
 _FOLDED = {name.lower(): name for name in SETTING_DEFINITIONS}
 _REPLACED = {"confidencefloor": "; suggestions replaces it, which is calm, balanced or eager"}

@@ -49,7 +49,7 @@ _COPY_OF = re.compile(r"(?:copy|backup) (?:\(\d+\) )?of ", re.IGNORECASE)
 _APART = re.compile(r"(?<=[^ ])(?:[;,~]|(?P<keeps_extension>[ (]))")
 """Before it stands a name, after it the mark of a copy or a version."""
 _STREAM = re.compile(r"(?<=[^/])[:!\0][^/]*")
-"""What NTFS, git or an archive's reader takes for a part or a version of the file in front of it."""
+"""What NTFS, git or an archive's reader takes for a part or a version of the file before it."""
 _VERSION = re.compile(r"(?<=[^/])[:!@\0]")
 """Before it stands the name of a file, after it a version of it or a part."""
 _SEPARATOR = re.compile("[:!%]")
@@ -110,7 +110,7 @@ def _spellings_of(path: str) -> tuple[str, ...]:
 
 
 def _before_versions(path: str) -> Iterator[str]:
-    """What stands before each separator. Package managers put `@1.2` behind the names of folders: `token@1.2/a.js`."""
+    """What stands before each separator. Package managers put `@1.2` after the names of folders: `token@1.2/a.js`."""
     for match in islice(_VERSION.finditer(path), _MAX_VERSIONS):
         head = path[: match.start()]
         if match[0] != "@" or "/" not in path[match.end() :] or "." in head.rpartition("/")[2]:

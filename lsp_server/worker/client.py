@@ -42,7 +42,7 @@ from lsp_server.worker.paths import WorkerPaths, find_worker_pid, is_suspended, 
 
 HEARTBEAT_S = 2.0
 """Heartbeat interval while a request is pending."""
-LATE_S = 0.5
+ANSWER_GRACE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
 RESPONSE_S = 3.0
 """A worker with its model answers immediately, however slow it is; after this silence it is hung."""
@@ -50,7 +50,7 @@ LOADING_RESPONSE_S = 60.0
 """A loading worker may be silent for long, since it may import libraries from a cold or distant disk."""
 HUNG_STEP_S = 120.0
 """No step takes this long, even on the slowest processor with the largest model: the model is hung."""
-MAX_REFUSALS = 3
+MAX_ENDING_WORKERS = 3
 """How many ending workers a request may meet before it gives up."""
 MAX_MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
@@ -278,7 +278,7 @@ class WorkerClient:
                     raise WorkerUnresponsiveError(self.paths, pid)
                 if not self.has_model:
                     raise StillLoadingError(deadline.timeout_ms, self.reason)
-                done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(both, timeout=ANSWER_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 raise TimeoutError
             return task.result() if task in done else watch.result()
@@ -308,7 +308,7 @@ class WorkerClient:
         await self._status_changed.wait()
 
     async def _send_until_answered(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
-        for _ in range(MAX_REFUSALS):
+        for _ in range(MAX_ENDING_WORKERS):
             connection = await self._connected()
             pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
             try:

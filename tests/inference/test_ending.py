@@ -283,9 +283,9 @@ def test_a_text_ends_before_the_first_doubt(case: Case) -> None:
     before, after = case.text.split("‸")
     text, offset = with_cursor(case.expected["+"])
     ending = FillEnding(before, after, quotes='"' if '"' in before else None)
-    assert ending.cut_before_doubt(text, offset) == case.expected["="]
+    assert ending.cut_at_low_prob(text, offset) == case.expected["="]
     typed = FillEnding(before, after, text[:offset])
-    assert typed.cut_before_doubt(text, offset) in ("", text), "what was typed is not cut"
+    assert typed.cut_at_low_prob(text, offset) in ("", text), "what was typed is not cut"
 
 
 def test_what_was_typed_is_no_doubt() -> None:

@@ -19,7 +19,7 @@ _PADDING = OPEN_ID - 1
 
 @dataclass(frozen=True)
 class CanvasBatch:
-    """The places of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
+    """The rows of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
 
     canvases: tuple[ComposedCanvas, ...]
     pinned: Tensor
@@ -27,17 +27,17 @@ class CanvasBatch:
     attention_mask: Tensor | None
     """(B, W) bool, False at rows that only pad the shorter canvases; None if there are none."""
     hole_rows: Tensor
-    """(N,) row numbers in the flattened (B * W)."""
+    """(N,) row indices in the flattened (B * W)."""
     canvas_index: Tensor
     """(N,) the canvas each hole row belongs to."""
     hole_position: Tensor
-    """(N,) its number among that canvas's hole rows."""
+    """(N,) the index of each hole row among those of its canvas."""
     num_hole_rows: Tensor
     """(B,) the number of hole rows of each canvas."""
 
     @classmethod
     def from_canvases(cls, canvases: Sequence[ComposedCanvas], device: torch.device) -> "CanvasBatch":
-        """The batch of these composed canvases; shorter ones get padding rows without attention."""
+        """Builds a batch; shorter canvases get padding rows, which nothing attends to."""
         width = max(len(canvas.ids) for canvas in canvases)
         padded = [[*canvas.ids, *([_PADDING] * (width - len(canvas.ids)))] for canvas in canvases]
         ids = torch.tensor(padded, dtype=torch.long, device=device)
@@ -68,7 +68,7 @@ class CanvasBatch:
         return len(self.canvases)
 
     def select(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
-        """Some of the canvases, in this order, followed by this suffix cut to `width` rows."""
+        """The `chosen` canvases, in this order, with `suffix` at their end, cut to `width` rows."""
         rows = [self.canvases[index].with_suffix_cut(0) for index in chosen]
         whole = [ComposedCanvas((*row.ids, *suffix)[:width], row.spans) for row in rows]
         return CanvasBatch.from_canvases(whole, self.pinned.device)
@@ -100,7 +100,7 @@ class Constraint:
 
 
 class ConstraintBuilder:
-    """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, a given start."""
+    """Builds constraints: only text, no leading line break in a single-line hole, and the required start of a hole."""
 
     def __init__(self, vocabulary: Vocabulary, infill_config: InfillConfig, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
@@ -128,7 +128,7 @@ class ConstraintBuilder:
 
     @property
     def _resizing(self) -> list[int]:
-        """The tokens that change a hole's number of rows, if the loop interprets them."""
+        """The tokens that add or remove rows of a hole, if the denoising loop supports them."""
         stated = self._infill_config
         if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
             return []
@@ -150,7 +150,7 @@ class ConstraintBuilder:
         return bias
 
     def _only(self, allowed: Sequence[int]) -> Tensor:
-        """These tokens, restricted to writable ones; if there are none, all of these, since they are given."""
+        """The writable ones among the `allowed` tokens, or all of these if none is, since the text requires them."""
         only = torch.full((self._size,), FORBIDDEN_BIAS, device=self._device)
         ids = list(allowed)
         only[ids] = self.text_bias[ids] if bool((self.text_bias[ids] == 0).any()) else 0.0

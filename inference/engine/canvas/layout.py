@@ -53,7 +53,7 @@ class ComposedCanvas:
     spans: tuple[HoleRows, ...]
 
     def with_suffix_cut(self, suffix: int) -> "ComposedCanvas":
-        """The same canvas with at most this many tokens behind its last hole."""
+        """The same canvas with at most this many tokens after its last hole."""
         return ComposedCanvas(self.ids[: self.spans[-1][2] + suffix], self.spans)
 
 

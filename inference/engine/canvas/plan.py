@@ -18,10 +18,10 @@ from inference.messages import MAX_STEPS, Hole, InfillRequest, Pinned
 from inference.models.infill_config import InfillConfig
 
 _SUFFIX_TOKENS = 16
-"""Rows reserved for the text behind the last hole of a canvas, if there is any."""
+"""Rows reserved for the text after the last hole of a canvas, if there is any."""
 
 _MIN_ROWS_SHARE = 0.5
-"""Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
+"""Holes give up at most this share of their rows, so that more of them fit on one canvas and are filled together."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CanvasPlanner:
         self._frame = prompt.build_prompt_frame(vocabulary, infill_config, request, further)
 
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> CanvasPlan:
-        """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
+        """The canvas of a group of holes, with the fills of all holes before it. `short`: with a short prefix."""
         frame = self._frame
         max_prefix_tokens = self._infill_config.max_prefix_tokens
         if short:
@@ -104,7 +104,7 @@ class CanvasPlanner:
         return CanvasPlan(frame.leading_ids + ids, shrunk, tuple(pinned_after), width, group)
 
     def group_from(self, first: int) -> range:
-        """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
+        """The holes from index `first` on that fit on one canvas, with some of the text after them."""
         used = 0
         for index, hole in enumerate(self.request.holes[first:], first):
             layout = self._canvas_hole(hole, ())
@@ -122,7 +122,7 @@ class CanvasPlanner:
 
     @property
     def _suffix_tokens(self) -> int:
-        """How much of the text behind the last hole goes on the canvas. A long fill may leave a gap behind it."""
+        """How much of the text after the last hole goes on the canvas. A long fill may leave a gap after it."""
         return self._infill_config.canvas_tokens if self._fills_canvas else self._infill_config.suffix_tokens
 
     def _check_size(self, hole: Hole) -> None:
@@ -133,7 +133,7 @@ class CanvasPlanner:
             raise RequestError(f"a hole of {size} given characters does not fit a canvas of {canvas}; make it smaller")
 
     def _length(self, text: str) -> int:
-        """The tokens of a text, as far as a canvas can use them."""
+        """The number of tokens of a text, as far as a canvas can use them."""
         long = len(text) > self._max_chars
         return self._infill_config.canvas_tokens if long else len(self._vocabulary.encode(text))
 
@@ -168,10 +168,10 @@ class CanvasPlanner:
         )
 
     def _existing_hole(self, hole: Hole, healed: tuple[int, ...]) -> CanvasHole:
-        """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
+        """A hole that starts from its own text, with as many rows as that has tokens, none of them open at strength 0.
 
-        Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the
-        fill must start with.
+        The first row begins with the healed text. That is forced if no token of the text contains it, and so is the
+        required start of the fill.
         """
         healed_text = self._vocabulary.bytes_of(list(healed))
         ids = tuple(self._vocabulary.encode(healed_text.decode() + hole.text))
@@ -213,7 +213,7 @@ class CanvasPlanner:
 
 
 def _min_rows(hole: CanvasHole) -> int:
-    """The fewest slots to leave a hole on a crowded canvas."""
+    """The fewest rows to leave a hole on a crowded canvas."""
     return max(hole.min_rows, int(hole.max_rows * _MIN_ROWS_SHARE))
 
 

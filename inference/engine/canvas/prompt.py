@@ -1,7 +1,7 @@
 """The model's input before the first hole, and the pinned tokens after the last line of a file.
 
-`plain` is the file itself, behind <bos> when shown from its start. `chat` is for the released DiffusionGemma, which was
-tuned on conversations: the user's turn has the instruction, other files and text too far behind the hole; the model's
+`plain` is the file itself, after <bos> when shown from its start. `chat` is for the released DiffusionGemma, which was
+tuned on conversations: the user's turn has the instruction, other files and text far below the hole; the model's
 turn has the file's prefix, as if it were writing the file. The canvas pins the suffix and the end of the turn.
 """
 
@@ -20,21 +20,21 @@ _USUAL_CHARS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
 _SNIPPETS_SHARE = 2
 _FAR_SUFFIX_SHARE = 8
-"""One in this many tokens of the prefix is for other files, and for the text far behind the hole."""
+"""One in this many tokens of the prefix is for other files, and for the text far below the hole."""
 
 _FAR_SUFFIX_STEPS = 8
-"""Text far behind the hole begins at a multiple of this part of its largest size, before the end of the file. Finer
-steps show more of the text right behind the canvas; each step that the cursor crosses makes the prefix be read again.
+"""Text far below the hole begins at a multiple of this part of its largest size, before the end of the file. Finer
+steps show more of the text right after the canvas; each step that the cursor crosses makes the prefix be read again.
 """
 
 SHORT_PREFIX_TOKENS = 512
-"""The same for a prefix that must be read in a pass or two, because the request is late."""
+"""The tokens of a prefix that must be read in a pass or two, because the request is late."""
 
 _MAX_PATH_CHARS = 1024
-"""Keep the end of a longer path."""
+"""The prompt shows only this many characters at the end of a longer path."""
 
 _SHORT_PATH_CHARS = 128
-"""The same in a short prefix."""
+"""The same limit in a short prefix."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PromptFrame:
 def build_prompt_frame(
     vocabulary: Vocabulary, infill_config: InfillConfig, request: InfillRequest, far_suffix: str = ""
 ) -> PromptFrame:
-    """The frame of one request, `plain` if a chat checkpoint lacks the turn tokens. `far_suffix` is shown nowhere else.
+    """The frame of one request, `plain` if a chat checkpoint lacks the turn tokens. Only the frame has `far_suffix`.
 
     Raises RequestError if the instruction leaves too little room for the file.
     """
@@ -97,7 +97,7 @@ def build_short_frame(vocabulary: Vocabulary, infill_config: InfillConfig, reque
 
 
 def max_snippet_tokens(vocabulary: Vocabulary, infill_config: InfillConfig) -> int:
-    """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
+    """The tokens of a prompt that other files may take; 0 if it shows the file alone."""
     return 0 if None in _turns(vocabulary, infill_config) else infill_config.max_prefix_tokens // _SNIPPETS_SHARE
 
 

@@ -1,7 +1,7 @@
 """Detects a fill that repeats itself, which a model produces when it knows nothing: `elseelseelseelse`.
 
-None of 1,200 true fills of tuning files is one. It knows no language: a repetition contains a letter, or a sign that
-code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
+None of 1,200 true fills of tuning files counts as one. It knows no language: a repetition contains a letter, or a
+character that seldom draws lines. Lists (`None, None`), tags, escapes and successive ends of blocks may repeat.
 """
 
 import re
@@ -15,7 +15,7 @@ _IN_A_LINE = re.compile(r"(.{2,99}?)\1{3,}")
 _SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
 
 _LISTED = ",;\\<>%?"
-"""Signs of lists, tags, escapes and placeholders, which may well repeat four times."""
+"""Characters of lists, tags, escapes and placeholders, which may well repeat four times."""
 
 _MAX_PERIOD_LINES = 8
 """The most lines in a block that repeats three times in a row."""

@@ -35,7 +35,7 @@ class FilledCanvas:
 
     @property
     def mean_logprob(self) -> float:
-        """The mean log-probability of the tokens that were not given; 0 if all were."""
+        """The mean log-probability of the tokens that were not forced; 0 if all were."""
         probs = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
         return fmean(math.log(max(prob, _MIN_PROB)) for prob in probs or [1.0])
 
@@ -48,7 +48,7 @@ class FilledCanvas:
         return tuple(text.decode("utf-8", errors="replace") for text in values)
 
     def hole_bytes(self, vocabulary: Vocabulary, index: int, hole: CanvasHole) -> list[bytes]:
-        """The bytes of a hole's rows, the healed ones too; a line break ends a single-line hole in mid-token."""
+        """The bytes of each row of a hole, healed ones too. A single-line hole ends at a line break inside a token."""
         first, _, last = self.spans[index]
         values = list[bytes]()
         num_bytes = 0
@@ -63,9 +63,9 @@ class FilledCanvas:
         return values
 
     def token_texts(self, vocabulary: Vocabulary, index: int, hole: CanvasHole) -> "TokenTexts":
-        """The current text of one hole: a text per token, whole characters only, and the confidence of each.
+        """The current text of one hole, a piece per token, and the confidence of each.
 
-        Tokens that hold half a character join the next one.
+        A token that ends within a character is joined with the next one.
         """
         skip = hole.num_healed_bytes
         pending = b""
@@ -89,16 +89,16 @@ TokenTexts = tuple[tuple[str, ...], tuple[float, ...]]
 
 @dataclass(frozen=True)
 class RankedFill:
-    """A text for each hole of one canvas, by `token_texts` too. The highest `score` is the best."""
+    """A text for each hole of one canvas, also split into `token_texts`. The highest `score` is the best."""
 
     texts: tuple[str, ...]
     score: float
     tokens: int
     index: int
-    """The number of its canvas."""
+    """The index of its canvas."""
     canvas: FilledCanvas
     token_texts: tuple[TokenTexts, ...]
-    """Those of each hole; empty where they are not known."""
+    """One for each hole; empty if they are unknown."""
 
 
 FillsByHole = Mapping[int, list[RankedFill]]
@@ -106,7 +106,7 @@ FillsByHole = Mapping[int, list[RankedFill]]
 
 
 def fill_flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
-    """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
+    """Reasons to rank a fill last: an empty hole, half a character, or repetition."""
     has_broken = any(REPLACEMENT_CHARACTER in text for text in fill.texts)
     return not all(fill.texts), has_broken, any(map(repetition.is_repetitive, fill.texts))
 
@@ -114,13 +114,13 @@ def fill_flaws(fill: RankedFill) -> tuple[bool, bool, bool]:
 def rank_fills(
     vocabulary: Vocabulary, holes: Sequence[CanvasHole], canvases: Sequence[FilledCanvas], scores: Sequence[float]
 ) -> list[RankedFill]:
-    """The different answers for these holes, best first; last those with a flaw."""
+    """The different fills of these holes, best first; those with a flaw come last."""
     best: dict[tuple[str, ...], RankedFill] = {}
     for index in sorted(range(len(canvases)), key=lambda index: -scores[index]):
         canvas = canvases[index]
         texts = canvas.texts(vocabulary, holes)
         if texts not in best:
-            token_texts = tuple(canvas.token_texts(vocabulary, number, hole) for number, hole in enumerate(holes))
+            token_texts = tuple(canvas.token_texts(vocabulary, i, hole) for i, hole in enumerate(holes))
             best[texts] = RankedFill(texts, scores[index], canvas.num_tokens, index, canvas, token_texts)
     return sorted(best.values(), key=fill_flaws)
 
@@ -156,7 +156,7 @@ class RequestProgress:
 
 
 def build_draft(request_id: str, step: int, max_steps: int, parts: Mapping[int, TokenTexts], num_holes: int) -> Draft:
-    """The current texts of the holes in `parts`, and nothing in the others."""
+    """A draft with the current texts of the holes in `parts`; the other holes are empty."""
     texts, confidences = zip(*(parts.get(index, ((), ())) for index in range(num_holes)), strict=True)
     return Draft(request_id, step, max_steps, texts, confidences)
 

@@ -16,17 +16,17 @@ from inference.engine import text_window
 LINE_BREAKS = (b"\n", b"\r")
 
 _SPACE = "\u2581"
-"""A tokenizer with byte fallback writes this for each space."""
+"""The character that stands for a space in the tokens of a tokenizer with byte fallback."""
 
 _MAX_BLANK_TOKENS = 8
-"""How many white space tokens before a hole to examine, to find how they split before a word."""
+"""How many white space tokens before a hole token healing examines."""
 
 
 class Vocabulary:
     """A tokenizer's tokens as bytes, and which of them may stand in a hole."""
 
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
-        """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
+        """`tokenizer` is byte-level or has byte fallback; it is changed to encode special tokens in a text as text.
 
         `control_ids` are special even if the tokenizer does not say so, such as a mask.
         """
@@ -106,8 +106,8 @@ class Vocabulary:
         """The tokens that break the line before any other text, after their first `skip` bytes. `or_space`: or begin
         with white space there.
         """
-        first = ((id_, self._bytes[id_][skip:]) for id_ in ids)
-        return [id_ for id_, rest in first if (rest if or_space else rest.lstrip(b" \t"))[:1].isspace()]
+        tails = ((id_, self._bytes[id_][skip:]) for id_ in ids)
+        return [id_ for id_, tail in tails if (tail if or_space else tail.lstrip(b" \t"))[:1].isspace()]
 
     def build_indexes(self) -> None:
         """Builds the lazy indexes now, which takes a second for 262,144 tokens."""
@@ -134,9 +134,9 @@ class Vocabulary:
     @cached_property
     def _bytes(self) -> list[bytes]:
         special = set(self.special_ids)
-        of = _from_byte_level if self._byte_level else _from_byte_fallback
+        to_bytes = _from_byte_level if self._byte_level else _from_byte_fallback
         tokens = (self._tokenizer.id_to_token(id_) for id_ in range(len(self)))
-        return [b"" if token is None or id_ in special else of(token) for id_, token in enumerate(tokens)]
+        return [b"" if token is None or id_ in special else to_bytes(token) for id_, token in enumerate(tokens)]
 
     @cached_property
     def _sorted(self) -> "array[int]":

@@ -20,7 +20,7 @@ from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 
 ROWS_AT_A_TIME = 16
-"""The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
+"""How many rows of logits to process at once. That takes up to ten times their memory: 97 MB for a V of 152,000."""
 
 
 def step_temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
@@ -73,10 +73,10 @@ def are_confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) 
 
 
 class NoiseSource:
-    """The content of an unknown hole row, and how an accepted row gets its token.
+    """The contents of hole rows without a token, and the sampling of the tokens of accepted rows.
 
-    That is the mask token, or else a random one: then it draws numbers as transformers' `generate` does, for all rows,
-    accepted or not.
+    Noise is the mask token, or else a random token: then random numbers are drawn as in transformers' `generate`, for
+    all rows, accepted or not.
     """
 
     def __init__(self, vocabulary_size: int, generator: torch.Generator, mask_token_id: int | None = None) -> None:
@@ -118,7 +118,7 @@ class PartialNoise:
     def from_holes(
         cls, canvas: CanvasBatch, holes: Sequence[CanvasHole], generator: torch.Generator
     ) -> "PartialNoise | None":
-        """None where no text is reworked; else some of its tokens, at random, are noised."""
+        """Noises a random share of the tokens of the holes that are reworked. None if no hole is."""
         if not any(hole.existing_ids for hole in holes):
             return None
         ids: list[int] = []
@@ -147,7 +147,7 @@ class Denoiser:
         constraint: Constraint | None = None,
         start: PartialNoise | None = None,
     ) -> None:
-        """`context` must be encoded, and stay open until the last step."""
+        """`context` must be prefilled, and stay open until the last step."""
         self.canvas = canvas
         self.max_steps = max_steps or settings.max_steps
         self.step_number = 0 if start is None else round(self.max_steps * (1 - start.strength))
@@ -162,7 +162,7 @@ class Denoiser:
         self._current = canvas.fill_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
         self._confidence = torch.zeros(len(canvas.hole_rows), device=device)
         self.feedback: Tensor | None = None
-        """(N, ...) the latest prediction's feedback to the next, a row for each hole row. Only the model reads it."""
+        """(N, ...) the self-conditioning signal of the latest prediction, a row for each hole row."""
         self._done = torch.zeros(canvas.batch_size, dtype=torch.bool, device=device)
         self._history: list[Tensor] = []
 
@@ -188,13 +188,13 @@ class Denoiser:
 
     @property
     def row_confidences(self) -> Tensor:
-        """(B, W): the probability of each token of the answer, at the temperature of its step; 1 if pinned."""
+        """(B, W): the probability of each predicted token, at the temperature of its step; 1 if pinned."""
         ones = torch.ones_like(self.canvas.pinned, dtype=self._confidence.dtype)
         return ones.flatten().index_put((self.canvas.hole_rows,), self._confidence).view_as(ones)
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One forward pass over all canvases, and its consequences."""
+        """Makes one forward pass over all canvases, and updates their tokens."""
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
         entropies = self.canvas.pad_by_canvas(entropy(logits, probabilities), float("inf"))
@@ -230,7 +230,7 @@ class Denoiser:
         self._current = canvas.fill_holes(current)
 
     def _old_hole_rows(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
-        """(N',) the number of the old hole row for each of those of `canvas`, which has the `chosen` canvases."""
+        """(N',) the index of the old hole row of each hole row of `canvas`, which has the `chosen` canvases."""
         index = torch.tensor(list(chosen), device=self._current.device)
         positions = index[canvas.canvas_index] * self.canvas.pinned.shape[1] + canvas.hole_rows % canvas.pinned.shape[1]
         return torch.searchsorted(self.canvas.hole_rows, positions)
@@ -263,7 +263,7 @@ class Denoiser:
         return (self.canvas.num_hole_rows * (self.step_number + 1) / self.max_steps).ceil()
 
     def _store_prediction(self, running: Tensor, logits: Tensor, probabilities: Tensor) -> None:
-        """The answer, its confidence and the feedback, for the canvases that are still running."""
+        """Stores the predicted tokens, their confidence and the feedback of the canvases that are still running."""
         confidence, argmax = probabilities.max(-1)
         self._argmax = torch.where(running, argmax, self._argmax)
         self._confidence = torch.where(running, confidence, self._confidence)

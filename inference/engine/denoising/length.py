@@ -1,4 +1,4 @@
-"""Chooses how many tokens a hole gets, and how much to try. The right number of tokens is unknown, and a canvas cannot
+"""Chooses which lengths of a hole to try, and how many. The right number of tokens is unknown, and a canvas cannot
 grow: diffusion's weak spot.
 
 Most lengths of a grid are tried, as in PILL, side by side (prune.py), and reranked (rank.py). Computes nothing with the
@@ -14,7 +14,7 @@ from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
 from inference.models.infill_config import InfillConfig
 
 _GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-"""The lengths to try without any knowledge: all of a short line's."""
+"""The lengths to try if nothing is known: every length of a short line, and fewer of long texts."""
 _USUAL_LINE, _USUAL_BLOCK = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
 _MIN_RESIZABLE_ROWS = 4
@@ -26,7 +26,7 @@ with shorter or many more lengths beside them it is lower by a third.
 
 @dataclass(frozen=True)
 class DenoisingBudget:
-    """The limits of one request. `max_steps` None: the checkpoint's default."""
+    """The limits of one request. Without `max_steps` the checkpoint's default applies."""
 
     candidates: int
     max_steps: int | None
@@ -54,7 +54,7 @@ def grid_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...
 def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tuple[int, ...]]:
     """Up to `count` different starting lengths for a model that adds and removes rows itself.
 
-    As DreamOn's, from four rows on: the hole's required start may occupy the first one, which then can add none.
+    None is below four rows, as DreamOn's: the hole's required start may occupy the first row, which then cannot grow.
     """
     choices = [usual_length_per_hole(holes), *grid_lengths(holes, count)]
     longer = [
@@ -65,7 +65,7 @@ def resizable_start_lengths(holes: Sequence[CanvasHole], count: int) -> list[tup
 
 
 def candidate_lengths(holes: Sequence[CanvasHole], count: int, *, usual_first: bool = False) -> list[tuple[int, ...]]:
-    """Up to `count` lengths to try where the checkpoint gives no signal; `usual_first`: a line's in that order."""
+    """Up to `count` lengths to try for a model that cannot resize. `usual_first`: the usual ones of a line first."""
     if not all(hole.single_line for hole in holes):
         return list(dict.fromkeys(usual_length_per_hole(holes, part) for part in _PARTS_OF_USUAL[:count]))
     choices = grid_lengths(holes, count)
@@ -73,7 +73,7 @@ def candidate_lengths(holes: Sequence[CanvasHole], count: int, *, usual_first: b
 
 
 def usual_length_per_hole(holes: Sequence[CanvasHole], part: float = 1.0) -> tuple[int, ...]:
-    """The likeliest length of each hole judging only by its limits, or that part of it."""
+    """The usual length of each hole times `part`, within the hole's limits."""
     usual = [_USUAL_LINE if hole.single_line else min(_USUAL_BLOCK, hole.max_rows * 2 // 3) for hole in holes]
     sizes = [round(size * part) for size in usual]
     return tuple(max(hole.min_rows, min(size, hole.max_rows)) for hole, size in zip(holes, sizes, strict=True))

@@ -1,16 +1,16 @@
 """Ranks the different answers for the holes of one canvas: by their likelihood, or by masking them again.
 
 With a causal likelihood: the exact one of a fill and of the first tokens that follow, in one extra pass. This is the
-reranking of PILL, with exact probabilities. The suffix has its own mean, so that it weighs the same behind any fill.
+reranking of PILL, with exact probabilities. The suffix has its own mean, so that it weighs the same after any fill.
 The sum over a line is divided by a little more than its length (Wu et al., 2016, https://arxiv.org/abs/1609.08144,
 alpha 1), or a line that repeats itself would win.
 
 By masking: the probabilities with which a masked model wrote its tokens favour short fills. By the chain rule, the
-likelihood of a fill and of the tokens behind it is a product of predictions, each made while everything later is
-masked: the fill in a few parts, then the text behind it. Tokens of one part count as independent. A length is less
+likelihood of a fill and of the tokens after it is a product of predictions, each made while everything later is
+masked: the fill in a few parts, then the text after it. Tokens of one part count as independent. A length is less
 likely the further it is from the usual one.
 
-Most lengths of a line are tried, and the text behind the hole weighs much, because a fill that stops too early is
+Most lengths of a line are tried, and the text after the hole weighs much, because a fill that stops too early is
 likely by itself. For several lines the likelihood prefers the shortest, so only usual lengths are tried. The numbers
 were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose cards have the tables.
 """
@@ -32,7 +32,7 @@ from inference.models.infill_config import HoleNoise
 
 _LINE_ENDS = (b"\n", b"\r")
 NUM_MASKED_PARTS = 5
-"""How many passes read a fill; one more reads the text behind it."""
+"""How many passes score a fill; one more scores the text after it."""
 
 
 class ScoreWeights(NamedTuple):
@@ -87,16 +87,16 @@ class FillRanker:
     def rank(
         self, canvases: Sequence[FilledCanvas], *, quick: bool = False, scores: Sequence[float] | None = None
     ) -> list[RankedFill]:
-        """The different answers, best first; last those with half a character, then those with an empty hole.
+        """The different fills, best first; those with half a character or an empty hole come last.
 
-        `quick`: skips scoring a single answer. `scores`: theirs, if already computed.
+        `quick`: does not score a single fill. `scores`: the scores, if already computed.
         """
         count = len(canvases)
         scores = scores or ([0.0] * count if count == 1 and quick else self._scores(canvases))
         return results.rank_fills(self._model.vocabulary, self._plan.holes, canvases, scores)
 
     def _scores(self, canvases: Sequence[FilledCanvas]) -> list[float]:
-        """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
+        """The score of each canvas, higher is better: its mean confidence if the model cannot score texts."""
         if not self._model.traits.can_score:
             return [canvas.mean_logprob for canvas in canvases]
         ends = [canvas.spans[-1][2] for canvas in canvases]
@@ -107,7 +107,7 @@ class FillRanker:
         return fill_scores(self._context, pairs, self.weights)
 
     def _weights(self) -> ScoreWeights:
-        """Depends on whether its holes are single-line, and whether the line continues."""
+        """The weights, which depend on whether all holes are single-line and whether the line continues after them."""
         if not all(hole.single_line for hole in self._plan.holes):
             return MULTILINE_WEIGHTS
         if self.uses_masking:
@@ -122,9 +122,9 @@ class FillRanker:
         parts: int = NUM_MASKED_PARTS,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Iterator[None]:
-        """Appends the score of each to `scores`, higher is better. Every `next` makes one pass.
+        """Appends the score of each canvas to `scores`, higher is better. Every `next` makes one pass.
 
-        Does not read the fills themselves without `parts`, nor any more of them once it is late.
+        Scores only the text after the fills if `parts` is 0, or as soon as it is late.
         """
         orders = [_split_into_parts(canvas, parts, self.weights.suffix_tokens) for canvas in canvases]
         fill_logprobs: list[list[float]] = [[] for _ in canvases]

@@ -36,7 +36,7 @@ _TOP_P_TOKENS = 1024
 
 
 def rows_to_unmask_linear(masked: Tensor, step: int, steps: int) -> Tensor:
-    """(B,) masked rows -> (B,) how many to write now if time falls evenly, often 0; all at the last step."""
+    """(B,) masked rows -> (B,) how many to unmask now on a linear schedule, often 0; all at the last step."""
     if step >= steps - 1:
         return masked
     times = torch.linspace(1, _LAST_TIME, steps + 1, dtype=torch.float32, device=masked.device)
@@ -44,14 +44,14 @@ def rows_to_unmask_linear(masked: Tensor, step: int, steps: int) -> Tensor:
 
 
 def rows_to_unmask_rounded(masked: Tensor, step: int, steps: int) -> Tensor:
-    """(B,) -> (B,), the same by MDLM's rule: the share of the steps left, rounded half to even."""
-    now, then = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
-    share = 1 - (1 - (1 - then)) / (1 - (1 - now))
+    """(B,) masked rows -> (B,) how many to unmask now by MDLM's rule, which rounds half to even."""
+    time, next_time = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
+    share = 1 - (1 - (1 - next_time)) / (1 - (1 - time))
     return (masked.float() * share.to(masked.device)).round().long()
 
 
 def rows_to_unmask_single(masked: Tensor, step: int, steps: int) -> Tensor:
-    """(B,) -> (B,), the same with one row a step, or as many as it takes to finish with the last step."""
+    """(B,) masked rows -> (B,) one row to unmask now, or more if not enough steps are left."""
     return -(-masked // max(1, steps - step))
 
 
@@ -91,17 +91,17 @@ def select_most_confident(table: Tensor, counts: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ResizeRules:
-    """The token that doubles a row, the one that removes it, and the least and most open rows of each hole."""
+    """The tokens that double and delete a row, and the minimum and maximum of open rows of each hole."""
 
     expand_id: int
     delete_id: int
     limits: Sequence[tuple[int, int]]
     budget: int
-    """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
+    """How many rows of a canvas may be doubled: a model could double and delete the same row endlessly."""
 
     @classmethod
     def from_model(cls, model: LoadedModel, holes: Sequence[CanvasHole]) -> "ResizeRules | None":
-        """For canvases with these holes; None if the model cannot request that."""
+        """The rules for canvases with these holes; None if the model cannot resize."""
         stated = model.infill_config
         if not model.traits.can_resize:
             return None
@@ -186,7 +186,7 @@ class UnmaskingDenoiser(Denoiser):
         start: PartialNoise | None = None,
         **options: Any,
     ) -> None:
-        """As `Denoiser`. `resizing`: how a hole gains and loses rows, if the model can request that."""
+        """See `Denoiser`. `resizing`: how holes gain and lose rows, if the model can resize."""
         super().__init__(context, canvas, settings, noise, start=start, **options)
         self._resizing = resizing
         self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
@@ -205,7 +205,7 @@ class UnmaskingDenoiser(Denoiser):
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One forward pass and the rows it writes. Skips steps that would write nothing."""
+        """Makes one forward pass and unmasks rows. Skips steps of the schedule that unmask none."""
         count = UNMASK_SCHEDULES[self._settings.schedule]
         while not bool((due := count(self._per_canvas(self._masked), self._time, self._times)).any()):
             self._time += 1
@@ -242,7 +242,7 @@ class UnmaskingDenoiser(Denoiser):
         return select_most_confident(table, due)[self.canvas.canvas_index, self.canvas.hole_position]
 
     def _unmask_rows(self, chosen: Tensor, new_ids: Tensor, new_probs: Tensor, is_selected: Tensor) -> None:
-        """Writes the tokens of the selected rows; the other masked rows show theirs only in drafts."""
+        """Unmasks the selected rows. The tokens of other masked rows appear only in drafts."""
         tokens = self._argmax.index_put((chosen,), new_ids)
         probs = self._confidence.index_put((chosen,), new_probs)
         self._argmax = torch.where(self._masked, tokens, self._argmax)
@@ -269,7 +269,7 @@ class UnmaskingDenoiser(Denoiser):
         return tokens, confidence, probabilities.gather(-1, tokens[:, None])[:, 0]
 
     def _forbid_resizing(self, logits: Tensor, chosen: Tensor) -> Tensor:
-        """(N, V) logits without the tokens that would take a hole beyond its limits."""
+        """(N, V) logits that forbid the tokens that would take a hole beyond its limits."""
         if self._resizing is None:
             return logits
         grows, shrinks = self._resizing.resizable_rows(self.canvas, self._doubled, last=self._time + 1 >= self._times)

@@ -31,14 +31,14 @@ from inference.models.family import FimPrefixHandle, common_prefix_length
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 _LAST_WORD_PART = re.compile(rb"(?:[A-Z]+|[A-Z]?[a-z]+)?\Z")
-"""`retu`, or `Inde` of `firstInde`: half of one often has several tokens, and the whole another one."""
+"""`retu`, or `Inde` of `firstInde`: a half-typed part often has several tokens, the whole part a single other one."""
 _NUM_ALTERNATIVES = 4
 """How many of the likeliest tokens to remember at each position."""
 _MIN_LOOP_TOKENS = 48
 _MAX_LOOP_PERIOD = 8
 """Stop a text whose last `_MIN_LOOP_TOKENS` tokens repeat with a period of at most `_MAX_LOOP_PERIOD`."""
 _PREFILL_CHUNK_TOKENS = 64
-"""Required tokens to read per pass."""
+"""How many required tokens to prefill per pass."""
 _MAX_NGRAM = 4
 _MIN_NGRAM = 2
 _MAX_DRAFT, _MAX_LOOKUP = 8, 3
@@ -77,7 +77,7 @@ class Branch:
 
     @classmethod
     def from_forced(cls, vocabulary: Vocabulary, prompt: FimPrompt) -> "Branch":
-        """Starts with the forced tokens before the last part of a word; the others, at least one, are decoded again."""
+        """Starts with the forced tokens before the last part of a word; the rest, at least one, is decoded again."""
         ids = vocabulary.encode(prompt.forced_start.decode())[:-1]
         before = _LAST_WORD_PART.sub(b"", prompt.forced_start, count=1)
         while not before.startswith(data := vocabulary.bytes_of(ids)):  # or a tokenizer changed the text
@@ -143,9 +143,9 @@ class Branch:
         return RankedFill((self.text,), self.mean_logprob, tokens, index, canvas, (self.token_texts(vocabulary),))
 
     def token_texts(self, vocabulary: Vocabulary) -> TokenTexts:
-        """The text of each token of the fill so far, and its probability; one text for a chat turn.
+        """The text of each token of the fill so far, and its probability; a single text for a chat turn.
 
-        What the user typed is one text and certain.
+        The text that the user typed counts as one token with probability 1.
         """
         prompt, text, canvas = self.prompt, self.text, self.filled_canvas()
         if prompt.query is not None:
@@ -230,12 +230,10 @@ class Decoder:
             yield
 
     def add_alternatives(self, branches: list[Branch], num_texts: int, first: int = 0) -> Iterator[Branch]:
-        """Decodes alternatives until `branches` has `num_texts` different texts. Each `next` is a forward pass of the
-        one it returns.
-
-        Each one branches off an earlier text at or after choice `first`.
+        """Decodes alternatives until `branches` has `num_texts` different texts, each branching off an earlier one at
+        or after choice `first`. Each `next` makes a forward pass for the branch that it returns.
         """
-        numbers = count()
+        tie_breakers = count()
         queue: list[tuple[float, int, Branch, int, TokenChoice]] = []
 
         def add(branch: Branch, gap_nats: float, first: int) -> None:
@@ -248,8 +246,8 @@ class Decoder:
                 if is_named and merely_names_file(branch.truncated(self._vocabulary, index).text):
                     break  # whatever follows the name
                 for id_, logprob in choice.alternatives:
-                    entry = gap_nats + choice.logprob - logprob, next(numbers), branch, index, TokenChoice(id_, logprob)
-                    heapq.heappush(queue, entry)
+                    gap = gap_nats + choice.logprob - logprob
+                    heapq.heappush(queue, (gap, next(tie_breakers), branch, index, TokenChoice(id_, logprob)))
 
         add(branches[0], 0.0, first)
         texts = {branches[0].text}

@@ -1,9 +1,9 @@
 """Works on one request with a causal model: hole after hole, each seeing the text of all others.
 
-Prefills each hole's prompt, with as much of the text around it as there is time for, and decodes its texts. Each of
-several holes gets several texts; then those are chosen that make the whole region likeliest (rerank).
+Prefills each hole's prompt, with as much of the text around it as there is time for, and decodes its fills. Each of
+several holes gets several fills; reranking chooses those that make the whole region likeliest.
 
-Each step makes at most one forward pass. Between two steps the worker can turn to another request, or stop this one.
+Each step makes at most one forward pass. Between steps the worker can serve another request or stop this one.
 """
 
 import math
@@ -31,9 +31,9 @@ _WORD = re.compile(r"[^\W_]")
 _PREFILL_SHARE = 0.75
 """The share of the time until the deadline for prefill."""
 _UNNOTICED_MS = 50
-"""A prompt that takes less is read at once."""
+"""A prompt that takes less time than this is prefilled whole."""
 _TEXTS_PER_HOLE = 3
-"""How many texts each of several holes gets to choose from."""
+"""How many texts to decode for each of several holes."""
 _TEXTS_SHARE = 0.5
 """Decoding them may take this share of the time until the deadline, divided equally among the holes."""
 _MAX_RETRIES = 3
@@ -47,16 +47,16 @@ _MAX_RERANK_TOKENS = 1_000
 _RERANK_SHARE = 0.9
 """No pass for reranking begins after this share of the time until the deadline."""
 _MAX_REGION_CHARS = 2_000
-"""With more pinned text than this between the holes, reading the region takes too long."""
+"""With more pinned text than this between the holes, scoring the region takes too long."""
 _RERANK_MARGIN_NATS = 1.0
-"""How much likelier another text must make the region to replace the first; less is chance."""
+"""How much likelier another text must make the region to replace the first; a smaller gap is noise."""
 
 
 class JointFillScorer:
     """Everything from a request's first hole to its last, as one long fill. Its likelihood decides between texts."""
 
     def __init__(self, model: LoadedModel, prompts: PromptBuilder, parts: TextAndHoles) -> None:
-        """Raises RequestError if the model cannot read all of it."""
+        """Raises RequestError if the region does not fit the model's context."""
         self._vocabulary = model.vocabulary
         self._inner = [*parts.texts[1:-1], ""]
         pinned_text = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
@@ -66,7 +66,7 @@ class JointFillScorer:
         self._last = Branch(self.prompt, [], 0, b"")
 
     def unread_tokens(self, index: int, fills: Sequence[str], num_texts: int) -> int:
-        """How many tokens to read for the likelihoods with so many texts of one hole."""
+        """How many tokens must be read to score the region with `num_texts` different texts of one hole."""
         new = 0 if self._last.ids else len(self._vocabulary.encode(self._inside(fills)))
         return new + num_texts * len(self._vocabulary.encode(self._inside(fills, index)))
 
@@ -75,8 +75,8 @@ class JointFillScorer:
     ) -> Generator[None, None, float | None]:
         """The log-probability of the region with these fills, and of its end; None if time runs out first.
 
-        Each `next` is a forward pass. `decoder` holds the tokens of `prompt`. The start that the region shares with the
-        last one is not read again. The line before the first hole counts, too, since its tokens depend on what follows.
+        Each `next` is a forward pass. `decoder` has read `prompt`, and does not read again the start that the region
+        shares with the last one. The line before the first hole counts, too: its tokens depend on what follows.
         """
         ids = self._vocabulary.encode(self.prompt.forced_start.decode() + self._inside(fills))
         branch = self._last.truncated(self._vocabulary, common_prefix_length(self._last.ids, ids))
@@ -134,14 +134,14 @@ class FimRun(RequestRun[FimEvent]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _read_ahead(self) -> None:
-        """Has the prompt of the line below prefilled, as it will be if the user takes the text, then a larger one of
-        this line, or this one if its suffix was kept.
+        """Schedules idle prefill of the prompt for the next line, as if the user had accepted the fill, and then of
+        `_later_ids`: a larger prompt for this line, or this prompt again if its suffix was kept.
         """
-        before, after = self._parts.texts
-        line_end = "\r\n" if "\r\n" in after else "\n"
-        line_rest = after.partition(line_end)[0]
-        text = f"{before}{self._fills[0][0].texts[0]}{line_rest}{line_end}"
-        parts = TextAndHoles((text, after[len(line_rest) :]), (Hole(single_line=True),))
+        prefix, suffix = self._parts.texts
+        line_end = "\r\n" if "\r\n" in suffix else "\n"
+        line_suffix = suffix.partition(line_end)[0]
+        text = f"{prefix}{self._fills[0][0].texts[0]}{line_suffix}{line_end}"
+        parts = TextAndHoles((text, suffix[len(line_suffix) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
             self._family.prefill_when_idle(next_ids, self._later_ids)
@@ -157,7 +157,7 @@ class FimRun(RequestRun[FimEvent]):
 
     def _candidates(self) -> Iterator[FilledHoles]:
         holes = self._parts.holes
-        for index in self._holes_with_alternatives()[1:]:  # combined, other texts need not fit together
+        for index in self._holes_with_alternatives()[1:]:  # alternatives of two holes need not fit together
             del self._fills[index][1:]
         done = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
         complete = not self._was_cut and len(self._fills) == len(holes)
@@ -165,7 +165,7 @@ class FimRun(RequestRun[FimEvent]):
         yield from results.combine_canvas_fills(self._request.id, done, holes, self._max_texts, ms, complete=complete)
 
     def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
-        """Decodes the texts of one hole, with the texts of the others around it."""
+        """Decodes the texts of one hole, given the texts of the other holes."""
         hole = self._parts.holes[index]
         if hole.strength == 0:
             self._fills[index] = [_unchanged(hole)]
@@ -197,13 +197,13 @@ class FimRun(RequestRun[FimEvent]):
                 end_s = math.inf if text is not None else self._alternatives_end_s(branch, num_texts, num_extra > 0)
                 yield from self._write_alternatives(passes, branches, end_s)
             self._counters.steps += decoder.passes
-        branches = [one for one in branches if one.text.startswith(hole.starts_with)]  # one that was cut may be shorter
+        branches = [item for item in branches if item.text.startswith(hole.starts_with)]  # a cut text may be shorter
         if text is not None:
-            alternatives = [one for one in branches if one is not branch]
-            branches = sorted(alternatives, key=lambda one: -one.mean_logprob) or branches
-        branches = [one for one in branches if one.text.strip()] or branches
+            alternatives = [item for item in branches if item is not branch]
+            branches = sorted(alternatives, key=lambda item: -item.mean_logprob) or branches
+        branches = [item for item in branches if item.text.strip()] or branches
         vocabulary = self._model.vocabulary
-        ranked = [branch.ranked_fill(vocabulary, rank, decoder.passes) for rank, branch in enumerate(branches)]
+        ranked = [item.ranked_fill(vocabulary, rank, decoder.passes) for rank, item in enumerate(branches)]
         ranked.sort(
             key=lambda fill: (results.fill_flaws(fill), is_unwanted(fill.texts[0]), fill.index > 0, -fill.score)
         )
@@ -224,8 +224,8 @@ class FimRun(RequestRun[FimEvent]):
     ) -> Iterator[FimEvent | None]:
         """Decodes alternatives until `end_s` on the monotonic clock.
 
-        Goes on until a text is not blank or, with one hole, has a word; the deadline cuts that short. A quick request
-        needs only one that is not unwanted.
+        If no text is useful by then (not blank; with one hole, containing a word), goes on until one is or the deadline
+        is past. A quick request stops at the first text that is not unwanted.
         """
         is_useful: Callable[[str], object] = str.strip if self._region else _WORD.search
         is_unwanted = branches[0].prompt.ending.is_unwanted
@@ -243,7 +243,7 @@ class FimRun(RequestRun[FimEvent]):
                 break
 
     def _alternatives_end_s(self, first: Branch, num_texts: int, is_useless: bool) -> float:
-        """When alternatives to the `first` text of a hole end, on the monotonic clock."""
+        """When to stop decoding alternatives to the `first` text of a hole, on the monotonic clock."""
         num_holes = len(self._parts.holes)
         if self._deadline is None or (num_holes > 1 and not self._region):
             return math.inf
@@ -257,7 +257,7 @@ class FimRun(RequestRun[FimEvent]):
     def _prefill(
         self, index: int, stack: ExitStack
     ) -> Generator[None, None, tuple[Branch, list[int] | None, FimPrefixHandle, list[int]]]:
-        """Prefills the prompt of a hole and its forced text; a shorter prompt if the whole would take too long.
+        """Prefills the prompt of a hole with its forced text, or a shorter prompt if that would take too long.
 
         Returns a branch of the forced text, the tokens of the hole's current text if it is rewritten, the prefix
         handle, and the output of the last request with this prompt.
@@ -275,9 +275,9 @@ class FimRun(RequestRun[FimEvent]):
         return branch, text, context, previous_ids
 
     def _choose_window(self, index: int) -> PromptWindow:
-        """The largest window that can be prefilled in time, by the model's measured speed; else the quickest one.
+        """The largest window that can be prefilled in time at the model's measured speed, else the quickest one.
 
-        Where that takes long, an automatic request takes a smaller one whose whole prompt is cached.
+        If that takes noticeably long, an automatic request uses a smaller window whose whole prompt is cached.
         """
         unread: dict[PromptWindow, int] = {}
         largest: PromptWindow | None = None
@@ -313,11 +313,11 @@ class FimRun(RequestRun[FimEvent]):
         return [fills[index][0].texts[0] if index in fills else "" for index in range(len(self._parts.holes))]
 
     def _is_complete(self) -> bool:
-        """Whether every hole has a text and there is time for more."""
+        """Whether every hole has a text, and the deadline is not past."""
         return len(self._fills) == len(self._parts.holes) and not self._was_cut and not self._is_late()
 
     def _draft(self, current: int | None = None, branch: Branch | None = None) -> Draft:
-        """The state of the hole in progress (`current`), the texts of filled holes, and nothing in the others."""
+        """A draft: the `branch` of the hole with index `current`, the best texts of filled holes; others are empty."""
         best = {index: fills[0] for index, fills in self._fills.items()}
         parts = {index: fill.token_texts[0] for index, fill in best.items()}
         if current is not None and branch:
@@ -327,7 +327,7 @@ class FimRun(RequestRun[FimEvent]):
         return results.build_draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
 
     def _common_region(self) -> JointFillScorer | None:
-        """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
+        """The region from the first hole to the last; None if it is too long, or for one hole, a chat or a rewrite."""
         texts = self._parts.texts
         holes = self._parts.holes
         if len(holes) == 1 or self._prompts.uses_chat or any(map(query.is_rewrite, holes)):
@@ -345,7 +345,7 @@ class FimRun(RequestRun[FimEvent]):
         return sorted(several, key=lambda index: self._fills[index][0].score)
 
     def _rerank(self, region: JointFillScorer) -> Iterator[FimEvent | None]:
-        """Puts those texts first that make the region likeliest, hole by hole, the least confident first."""
+        """Sorts the texts of each hole by how likely they make the region, beginning with the least confident hole."""
         ids = region.prompt.ids
         if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
             return
@@ -363,7 +363,7 @@ class FimRun(RequestRun[FimEvent]):
             self._counters.steps += decoder.passes
 
     def _rank_by_region(self, index: int, region: JointFillScorer, decoder: Decoder) -> Iterator[FimEvent | None]:
-        """Sorts the texts of a hole by the likelihood of the region with each. The first has a margin."""
+        """Sorts the texts of one hole by the region's likelihood; the first one has a lead of `_RERANK_MARGIN_NATS`."""
         texts = self._texts()
         scores = dict[tuple[str, ...], float]()
 

@@ -21,11 +21,11 @@ from inference.messages import BYTES_PER_TOKEN, Hole, InfillRequest, estimate_to
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MAX_FORCED_CHARS = 400
-"""Of a longer line, the start belongs to the prompt."""
+"""The start of a longer line is not forced but part of the prompt."""
 _MIN_WINDOW_SHARE = 1 / 64
 _MAX_QUICK_TOKENS = 32
-"""For one line of an automatic request, or of prose, where a sentence follows the other; several lines of an automatic
-request get `_QUICK_BLOCK_FACTOR` times as many.
+"""The token limit of one line of an automatic request, or of prose, where sentence follows sentence. Several lines of
+an automatic request get `_QUICK_BLOCK_FACTOR` times as many.
 """
 _QUICK_BLOCK_FACTOR = 3
 _CONTEXT_SHARE = 1 / 4
@@ -96,7 +96,7 @@ class FimPrompt:
         return end
 
     def text(self, data: bytes, *, ended: bool = True) -> str:
-        """The fill by the model's output so far, without an incomplete character at its end."""
+        """The fill in the model's output `data`, without an incomplete character at its end."""
         text = _decoder("replace").decode(data[self.healed_bytes :])
         if self.query is None:
             return self.fill_prefix + (self._cut(text) if ended and self.single_line else text)
@@ -106,7 +106,7 @@ class FimPrompt:
         return self.fill_prefix + fitted
 
     def _cut(self, text: str) -> str:
-        """The text of a line without a copy of the rest of its line."""
+        """Cuts a copy of the line's suffix off a single-line text."""
         cut = self.ending.cut_at_closer_or_line_suffix(text)
         return cut if cut.startswith(self.forced_start[self.healed_bytes :].decode()) else text
 
@@ -122,16 +122,16 @@ class PromptBuilder:
         self._family = model.fim_adapter
         self._request = request
         self.uses_chat = bool(request.instruction) and self._family.chat_prompt("") is not None
-        """There is an instruction, and the model has a chat template."""
+        """Whether there is an instruction and the model has a chat template."""
         self.windows = _SUFFIX_FIRST_WINDOWS if self._family.is_suffix_first else _WINDOWS
         self._name = "" if request.name_comment else request.path
-        """Shown in the model's own form where no comment tells it."""
+        """The file's name for the model's own file-name token; empty if a comment gives the name."""
         self._files = tuple(fit_snippets(request.context, max_snippet_tokens(model)))
 
     def build(
         self, parts: TextAndHoles, fills: Sequence[str], index: int, window: PromptWindow = _WINDOWS[0]
     ) -> FimPrompt:
-        """The prompt of one hole, between the `fills` of all others. Raises RequestError if none is short enough."""
+        """The prompt of one hole, given the `fills` of the others. Raises RequestError if none is short enough."""
         hole = parts.holes[index]
         prefix = "".join(text + fill for text, fill in zip(parts.texts[:index], fills, strict=False))
         prefix += parts.texts[index]
@@ -209,7 +209,7 @@ class PromptBuilder:
         return "".join(f"{snippet.text.rstrip()}\n\n" for snippet in snippets)
 
     def _crop(self, prefix: str, suffix: str, window: PromptWindow) -> tuple[str, str]:
-        """The prefix and suffix that the model sees. The start stays fixed while a long prefix grows by some lines."""
+        """The prefix and suffix that the model sees. The start of a long prefix moves only every few lines."""
         infill_config = self._model.infill_config
         max_chars = int(infill_config.max_prefix_tokens * window.prefix_share) * BYTES_PER_TOKEN
         start = text_window.window_start(prefix, max(1, max_chars))
@@ -225,12 +225,12 @@ class PromptBuilder:
 
 
 def max_snippet_tokens(model: LoadedModel) -> int:
-    """The most tokens of other files in a prompt. After a suffix they would be read again at each new position."""
+    """The most tokens of other files in a prompt; 0 where they would follow the suffix and never be cached."""
     return 0 if model.fim_adapter.is_suffix_first else int(model.infill_config.max_prefix_tokens * _CONTEXT_SHARE)
 
 
 def _forced_offset(prefix: str, typed_prefix: str) -> int:
-    """Where the forced text begins: with the hole's line, or so far into it that the rest is short enough."""
+    """The offset where the forced text begins: at the hole's line, or later if the line is too long."""
     base = max(prefix.rfind("\n"), prefix.rfind("\r")) + 1
     if len(typed_prefix) - base > _MAX_FORCED_CHARS:
         base = typed_prefix.rfind("\n", base) + 1 or base

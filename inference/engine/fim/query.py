@@ -11,12 +11,12 @@ _SUFFIX_TOKENS = 1_000
 MAX_SNIPPET_TOKENS = 2_048
 _MIN_SHARE = 1 / 16
 _RESERVED_TOKENS = 256
-"""For the model's control tokens and, in a chat, the words around the texts."""
+"""Room for the model's control tokens and, in a chat, for the words of the instruction."""
 _REWRITE_FACTOR = 1.5
-"""How many times as long as the original a rewritten text may be."""
+"""A rewritten text may be this many times as long as the original."""
 
 _FIRST_LINES = ("#!", "<?")
-"""What begins a line that must stay the first."""
+"""The starts of lines that must stay the first of a file."""
 _MAX_TOKENS_BY_KIND = {HoleKind.EXPRESSION: 48, HoleKind.ARGUMENTS: 48, HoleKind.LINE: 64}
 _MAX_LINE_TOKENS, _MAX_BLOCK_TOKENS = 64, 320
 """The most tokens of a fill, by the kind of its hole, or else by whether it has one line."""
@@ -41,7 +41,7 @@ class InfillQuery:
 
 @dataclass(frozen=True)
 class PartnerContextWindow:
-    """A `share` of the usual text, within the server's `context_length`, in tokens of prompt and answer, if known."""
+    """A `share` of the usual text within the server's `context_length` (prompt and answer, in tokens), if known."""
 
     context_length: int | None = None
     share: float = 1.0
@@ -76,12 +76,12 @@ class PartnerContextWindow:
 
 
 def prepend_name_comment(comment: str, prefix: str) -> str:
-    """The text in front of a hole below a comment with the file's name, unless its first line tells its language."""
+    """The prefix below a comment with the file's name, unless its first line must stay first."""
     return prefix if prefix.startswith(_FIRST_LINES) else comment + prefix
 
 
 def max_new_tokens(hole: Hole) -> int:
-    """The most tokens of a fill. One that replaces a text may be somewhat longer than that."""
+    """The most tokens of a fill. A rewrite may be somewhat longer than the text it replaces."""
     if hole.max_tokens:
         return hole.max_tokens
     limit = _MAX_TOKENS_BY_KIND.get(hole.kind, _MAX_LINE_TOKENS if hole.single_line else _MAX_BLOCK_TOKENS)

@@ -1,4 +1,4 @@
-"""Rewrites the lines around the cursor with an edit model, and drops unsure rewrites."""
+"""Rewrites the lines around the cursor with an edit model, and drops rewrites of low confidence."""
 
 import re
 from collections.abc import Generator
@@ -25,7 +25,7 @@ def edit_model_problem(model: LoadedModel, kind: EditKind) -> str | None:
 
 
 def warm_up(model: LoadedModel, kind: EditKind) -> None:
-    """The first steps of a small rewrite, so that the first user does not pay for one-time setup."""
+    """Runs the first steps of a small rewrite, so that the first user does not wait for one-time setup."""
     text = "def area(width):\n    return width * height\n" * 8
     request = NextEditRequest("warm-up", text, (Hunk(0, "def area(w):\n", "def area(width):\n"),), cursor=len(text))
     with closing(NextEditRewriteRun(model, kind, request, None)) as work:
@@ -34,7 +34,7 @@ def warm_up(model: LoadedModel, kind: EditKind) -> None:
 
 
 class NextEditRewriteRun(NextEditRun):
-    """The work on one request, as a generator: each step does at most one forward pass. Yields `NextEdits`, then Done.
+    """Yields `NextEdits`, then Done. Each step makes at most one forward pass.
 
     An answer cut by the deadline is dropped.
     """

@@ -1,4 +1,4 @@
-"""DiffusionGemma: a causal encoder reads the prefix, and a decoder of the same weights denoises canvases behind it.
+"""DiffusionGemma: a causal encoder reads the prefix, and a decoder of the same weights denoises canvases after it.
 
 Holds what registry.py needs from the family; torch is imported when a model is loaded.
 """

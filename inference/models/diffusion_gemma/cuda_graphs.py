@@ -109,7 +109,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
 
 
 class _PrefixBuffers:
-    """Keys and values of a prefix at fixed addresses, zeros behind its end."""
+    """Keys and values of a prefix at fixed addresses, zeros after its end."""
 
     def __init__(self, network: DiffusionGemmaNetwork, size: int) -> None:
         self._loaded: weakref.ref[PrefixView] | None = None

@@ -31,7 +31,7 @@ class EncodedKeysValues:
     layers: list[LayerKeysValues]
     rows: ArrayOps
     ids: list[int] = field(default_factory=list)
-    kept_from: int | None = None
+    approximate_from: int | None = None
 
     def truncate(self, length: int) -> None:
         del self.ids[length:]
@@ -45,7 +45,7 @@ class EncodedKeysValues:
         return EncodedKeysValues([LayerKeysValues(*pair) for pair in pairs], self.rows, self.ids[:length])
 
     def append(self, keys: Array, values: Array, layer_index: int, length: int) -> None:
-        """Writes the rows of one layer behind its first `length`. Views of a buffer stay valid."""
+        """Writes the rows of one layer after its first `length`. Views of a buffer stay valid."""
         layer = self.layers[layer_index]
         pairs = ((layer.keys, keys), (layer.values, values))
         self.layers[layer_index] = LayerKeysValues(*(_append(self.rows, buffer, new, length) for buffer, new in pairs))

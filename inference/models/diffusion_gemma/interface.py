@@ -60,7 +60,7 @@ class LayerKeysValues:
 class PrefixView:
     """An encoded prefix of `length` tokens: an `EncoderCache` that stores nothing.
 
-    Sliding layers hold only their window. All canvases, or continuations, stand behind the same prefix.
+    Sliding layers hold only their window. All canvases, or continuations, stand after the same prefix.
     """
 
     layers: Sequence[LayerKeysValues]

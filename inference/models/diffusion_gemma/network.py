@@ -109,7 +109,7 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
         return rms_norm(signal.post_norm, embedded)
 
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, masks: Masks, cache: EncoderCache) -> Tensor:
-        """The layers of the encoder or of the decoder behind the rows of `cache`, and the last norm."""
+        """The layers of the encoder or of the decoder after the rows of `cache`, and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer_index, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
             append = partial(cache.update, layer_index=layer_index)
@@ -132,16 +132,16 @@ def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:
 
 def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
-    attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, append)
+    attended = _attention(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, append)
     hidden = hidden + rms_norm(layer.post_attention_layernorm, attended)
     dense = layer.mlp(rms_norm(layer.pre_feedforward_layernorm, hidden))
-    routed = _routed(layer, hidden.flatten(0, 1)).view_as(hidden)
+    routed = _experts_output(layer, hidden.flatten(0, 1)).view_as(hidden)
     both = rms_norm(layer.post_feedforward_layernorm_1, dense) + rms_norm(layer.post_feedforward_layernorm_2, routed)
-    fed: Tensor = hidden + rms_norm(layer.post_feedforward_layernorm, both)
-    return fed * layer.layer_scalar  # type: ignore[no-any-return]
+    output: Tensor = hidden + rms_norm(layer.post_feedforward_layernorm, both)
+    return output * layer.layer_scalar  # type: ignore[no-any-return]
 
 
-def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
+def _attention(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
     """(B, W, d) -> (B, W, d)."""
     shape = (*normed.shape[:2], -1, attention.head_dim)
     queries = attention.q_proj(normed).view(shape)
@@ -150,24 +150,24 @@ def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | Non
     queries = apply_rotary(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
     keys = apply_rotary(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
     values = rms_norm(attention.v_norm, values).transpose(1, 2)
-    mixed = attend(queries, *append(keys, values), mask, attention.scaling)
-    return attention.o_proj(mixed.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
+    attn_output = grouped_query_attention(queries, *append(keys, values), mask, attention.scaling)
+    return attention.o_proj(attn_output.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def grouped_query_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """(B, H, W, D) queries over (B, G, T, D) keys and values -> (B, H, W, D). `mask`: (B or 1, 1, W or 1, T)."""
     batch, heads, rows, size = queries.shape
-    sharing = heads // keys.shape[1]
-    if mask is not None and mask.shape[2] > 1 and sharing > 1:
-        mask = mask.repeat(1, 1, sharing, 1)
+    kv_group_size = heads // keys.shape[1]
+    if mask is not None and mask.shape[2] > 1 and kv_group_size > 1:
+        mask = mask.repeat(1, 1, kv_group_size, 1)
     # The heads that share a key head become rows of one head, (B, G, H / G * W, D), which copies no keys. torch and
     # transformers copy them for each head, 8-fold on the released full layers.
-    stacked = queries.reshape(batch, keys.shape[1], sharing * rows, size)
-    mixed = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
-    return mixed.reshape(queries.shape)
+    stacked = queries.reshape(batch, keys.shape[1], kv_group_size * rows, size)
+    attn_output = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
+    return attn_output.reshape(queries.shape)
 
 
-def _routed(layer: Any, rows: Tensor) -> Tensor:
+def _experts_output(layer: Any, rows: Tensor) -> Tensor:
     """The experts' output for rows (B * W, d)."""
     experts = layer.experts
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)

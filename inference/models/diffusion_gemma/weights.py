@@ -113,7 +113,7 @@ def load_by_layers(
 
 
 def empty_model(config: Any) -> Any:
-    """The model's modules with no memory behind their weights."""
+    """The model's modules with no memory for their weights."""
     from transformers import DiffusionGemmaForBlockDiffusion
 
     config._attn_implementation = "sdpa"

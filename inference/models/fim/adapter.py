@@ -23,7 +23,7 @@ _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 _CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
 _CACHE_PROMPTS, _CACHE_BYTES = 8, 32 << 20
-"""At most so many prompts, with what was written behind them, and so much memory beside what is read."""
+"""At most so many prompts, with what was written after them, and so much memory beside what is read."""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _SAVED_PASSES = 100

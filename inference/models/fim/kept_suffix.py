@@ -61,7 +61,7 @@ class KeptSuffixFinder:
         best, best_worth = None, 0
         for entry in self.cache.entries:
             old_start, count = self._longest_common(entry.ids, new)
-            is_exact = entry.kept_from is None or entry.kept_from >= old_start + count
+            is_exact = entry.approximate_from is None or entry.approximate_from >= old_start + count
             worth = count - (0 if is_exact else APPROXIMATION_PENALTY_TOKENS)
             if count >= _MIN_TOKENS and worth > best_worth:
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])

@@ -1,4 +1,4 @@
-"""A prompt read in pieces, the text the model writes behind it, and what is kept of both for the next request."""
+"""A prompt read in pieces, the text the model writes after it, and what is kept of both for the next request."""
 
 import time
 from collections import deque
@@ -35,7 +35,7 @@ class PromptHandle(FimPrefixHandle):
         keeper: KeptSuffixFinder | None = None,
         ahead: bool = False,
     ) -> None:
-        """`ahead`: nothing will be written behind it, so all of it is read."""
+        """`ahead`: nothing will be written after it, so all of it is read."""
         self._network = network
         self._cache = cache
         self._on_pass = on_pass

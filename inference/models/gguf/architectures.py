@@ -98,7 +98,7 @@ _SAMPLER = {
 }
 _TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
 _MAX_FACTORS: Final = 4096
-_UNTURNED: Final = 1e10
+_NOT_ROTATED: Final = 1e10
 """What a pair of numbers that no position turns has for its frequency's divisor, or more."""
 
 
@@ -143,7 +143,7 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
     by_kind = {bool(is_sliding): int(count) for count, is_sliding in pairs}
     text |= {"num_key_value_heads": by_kind.get(True), "num_global_key_value_heads": by_kind.get(False)}
     theta, theta_sliding = (_number(file, f"{_DIFFUSION}.rope.freq_base{end}", 1e4) for end in ("", "_swa"))
-    full = {"rope_type": "proportional", "rope_theta": theta, "partial_rotary_factor": _turned_share(file)}
+    full = {"rope_type": "proportional", "rope_theta": theta, "partial_rotary_factor": _rotary_share(file)}
     text["rope_parameters"] = {
         "full_attention": full,
         "sliding_attention": {"rope_type": "default", "rope_theta": theta_sliding},
@@ -156,7 +156,7 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
     return config | {"canvas_length": file.metadata.get("diffusion.canvas_length")}
 
 
-def _turned_share(file: GgufFile) -> float:
+def _rotary_share(file: GgufFile) -> float:
     """Which part of a full layer's head is turned by its position: where the frequencies' divisors are small."""
     factors = file.tensors.get(_ROPE_FACTORS)
     if factors is None:
@@ -165,7 +165,7 @@ def _turned_share(file: GgufFile) -> float:
         raise ModelError(f"{file.path}: {_ROPE_FACTORS} is no list of at most {_MAX_FACTORS} numbers; {DOWNLOAD_AGAIN}")
     with open_file(factors.path) as stream:
         values = struct.unpack(f"<{factors.shape[0]}f", read_bytes(stream, factors.begin, factors.end))
-    turned = [value for value in values if value < _UNTURNED]
+    turned = [value for value in values if value < _NOT_ROTATED]
     return len(turned) / len(values)
 
 

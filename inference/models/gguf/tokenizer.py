@@ -89,7 +89,7 @@ def byte_level_bpe(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ..
 
 
 def without_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
-    """SentencePiece's puts a space in front of each text and takes it out again; now text stays as it is."""
+    """SentencePiece's puts a space before each text and takes it out again; now text stays as it is."""
     tokenizer.normalizer = normalizers.Replace(" ", _SPACE)
     tokenizer.pre_tokenizer = None
     tokenizer.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])

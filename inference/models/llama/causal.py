@@ -20,27 +20,27 @@ SPARE_TOKENS = 256
 class KvCache(ABC):
     """Tokens, and room for their keys and values, which a subclass holds: a `CacheEntry`.
 
-    One context at a time reads and extends it. The rows from `kept_from` on were moved here from another prompt, by
-    `drift_lines` since they were read, or are behind such rows; None: all were read here.
+    One context at a time reads and extends it. The rows from `approximate_from` on were moved here from another prompt,
+    by `drift_lines` since they were computed, or come after such rows; None if all were computed here.
     """
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.kept_from: int | None = None
+        self.approximate_from: int | None = None
         self.drift_lines = 0
 
     def append_moved_rows(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
         """Appends tokens with their rows, which `CausalNetwork.moved_rows` moved here."""
         self.reserve(len(self.ids) + len(ids))
         self.write_all_layers(len(self.ids), rows)
-        self.drift_lines = drift_lines if self.kept_from is None else max(self.drift_lines, drift_lines)
-        self.kept_from = len(self.ids) if self.kept_from is None else self.kept_from
+        self.drift_lines = drift_lines if self.approximate_from is None else max(self.drift_lines, drift_lines)
+        self.approximate_from = len(self.ids) if self.approximate_from is None else self.approximate_from
         self.ids += ids
 
     def truncate(self, length: int) -> None:
         del self.ids[length:]
-        if self.kept_from is not None and length <= self.kept_from:
-            self.kept_from = None
+        if self.approximate_from is not None and length <= self.approximate_from:
+            self.approximate_from = None
 
     def reserve(self, capacity: int) -> None:
         if capacity > self.capacity:

@@ -50,7 +50,7 @@ class TensorKvCache(KvCache):
         self.keys_values = keys_values
 
     def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
+        """Writes (1, n, G, D) after the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin = len(self.ids)
         end = begin + keys.shape[1]
         both = self.keys_values[layer]

@@ -82,7 +82,7 @@ class PassTimes(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class SuggestionTimes:
+class LatencyEstimate:
     """How long ghost text takes at a new place, on a new line and after the next key, and an edit model's rewrite."""
 
     new_place_s: float
@@ -91,7 +91,7 @@ class SuggestionTimes:
     rewrite_s: float
 
     @classmethod
-    def from_passes(cls, times: PassTimes) -> "SuggestionTimes":
+    def from_passes(cls, times: PassTimes) -> "LatencyEstimate":
         cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY)
         place_s, line_s, key_s = (
             (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
@@ -117,7 +117,7 @@ def save_pass_times(name: str, times: PassTimes) -> None:
         machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: least})
 
 
-def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> SuggestionTimes:
+def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float) -> LatencyEstimate:
     """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
     benchmark, threads = cpu_kernel_times(), torch.get_num_threads()
     dtype = candidate_formats(torch.device("cpu"), None)[0]
@@ -125,13 +125,13 @@ def predict_suggestion_times(weights: float, of_layers: float, reads_bytes_per_s
     pass_ms = max(weights * benchmark.one_row_ns / 1e6 / threads, 1000 * weights * size / reads_bytes_per_s)
     row_ms = of_layers * benchmark.prompt_row_ns / 1e6 / threads
     small_ms = [each * benchmark.one_row_ns / 1e6 for each in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
-    return SuggestionTimes.from_passes(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
+    return LatencyEstimate.from_passes(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
 
 
-def predict_times_on_gpu(read_bytes: float, reads_bytes_per_s: float) -> SuggestionTimes:
+def estimate_gpu_latency(read_bytes: float, reads_bytes_per_s: float) -> LatencyEstimate:
     """For a GPU that shares the memory: a pass reads it once, and many tokens of a prompt are computed beside it."""
     pass_ms = 1000 * _REST_ON_GPU * read_bytes / reads_bytes_per_s
-    return SuggestionTimes.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
+    return LatencyEstimate.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
 
 
 @cache

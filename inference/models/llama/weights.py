@@ -188,7 +188,7 @@ class NetworkBuilder:
     def _multiplied(
         self, weight: _Table | StackedLinear, *, fine: bool = False, groups: int = 1, keep: bool = False
     ) -> Linear:
-        """`fine` in front of the heads and for the vocabulary, `groups` in front of `down`, where single activations
+        """`fine` before the heads and for the vocabulary, `groups` before `down`, where single activations
         are some twenty times as large as most.
 
         With the 0.5B on 24 held-out files this moves the predictions by .016 nats (KL divergence from float32

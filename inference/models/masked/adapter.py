@@ -263,7 +263,7 @@ class MaskedDiffusionAdapter(ModelAdapter):
             noise=HoleNoise.MASK,
             can_resize=None not in tokens and infill_config.sampler.method != ENTROPY_BOUND,
             vocabulary_size=network.config.vocab_size,
-            can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
+            can_score=False,  # a row sees the rows after it, so no product of its predictions is a likelihood
             note=network.note,
         )
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from inference.models.gguf.affine import GROUP_SIZE
 from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.llama.config import LlamaConfig
-from inference.models.mlx.network import tensor_of
+from inference.models.mlx.network import to_torch_tensor
 
 _LEAST = 1e-30
 _FREE_ROWS = 4
@@ -100,7 +100,7 @@ class MlxKvCache(KvCache):
         self.arrays = arrays
 
     def append_to_layer(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Writes (1, G, n, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
+        """Writes (1, G, n, D) after the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin, end = len(self.ids), len(self.ids) + keys.shape[2]
         both = self.arrays[2 * layer : 2 * layer + 2]
         for array, new in zip(both, (keys, values), strict=True):
@@ -171,7 +171,7 @@ class MlxLlamaNetwork(CausalNetwork):
         hidden = self._embedding.rows(mx.array(new_ids)) * config.embedding_multiplier  # (n, d)
         for number, layer in enumerate(self._layers):
             operand = self._operand(self._normed(hidden, layer.norm))
-            queries, keys = (self._turned(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
+            queries, keys = (self._apply_rotary(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
             seen = cache.append_to_layer(number, keys, self._heads(operand, layer.values))
             if number + 1 == len(self._layers):  # of the other rows, later ones read only keys and values
                 hidden, queries = hidden[width - num_last :], queries[:, :, width - num_last :]
@@ -190,14 +190,14 @@ class MlxLlamaNetwork(CausalNetwork):
 
     def logits(self, hidden: mx.array) -> Tensor:
         flat = hidden.reshape(-1, hidden.shape[-1])
-        return tensor_of(self._product(self._head, self._operand(flat))).view(*hidden.shape[:-1], -1)
+        return to_torch_tensor(self._product(self._head, self._operand(flat))).view(*hidden.shape[:-1], -1)
 
     def moved_rows(self, cache: MlxKvCache, begin: int, count: int, by: int) -> list[mx.array]:
         """See `CausalNetwork`. (1, G, count, D) for each array of the cache."""
         rows = [array[:, :, begin : begin + count] for array in cache.arrays]
         for number, keys in enumerate(rows[::2]):
             apart = keys.astype(mx.float32).reshape(-1, 1, self.config.head_size)  # each is row 0 of its own
-            rows[2 * number] = self._turned(apart, by).reshape(keys.shape).astype(keys.dtype)
+            rows[2 * number] = self._apply_rotary(apart, by).reshape(keys.shape).astype(keys.dtype)
         mx.eval(*rows)
         return rows
 
@@ -226,7 +226,7 @@ class MlxLlamaNetwork(CausalNetwork):
             heads = self._normed(heads, projection.head_norm)
         return heads.transpose(0, 2, 1, 3)
 
-    def _turned(self, heads: mx.array, start: int) -> mx.array:
+    def _apply_rotary(self, heads: mx.array, start: int) -> mx.array:
         """Heads (..., n, D) turned to their positions, from `start` on. Turns add up, so cached keys can be moved."""
         periods = self._periods if start >= 0 else -self._periods  # on a GPU offsets are not negative
         return mx.fast.rope(

@@ -16,7 +16,7 @@ from inference.models.llama.weights import EMBEDDING_KEY, HEAD_KEY, has_tied_emb
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
 from inference.models.mlx.machine import MlxDeviceInfo
-from inference.models.mlx.network import array_of
+from inference.models.mlx.network import to_mlx_array
 from inference.models.tensor_readers import open_tensors
 
 _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
@@ -43,7 +43,7 @@ class MlxNetworkBuilder:
         self._shapes = weight_shapes(self._config)
         self._is_tied = has_tied_embeddings(self._weights, self._shapes)
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type in INTERLEAVED_IN_GGUF
-        self._plain = machine.DTYPES[device.on_gpu]
+        self._plain = machine.DTYPES_BY_GPU[device.on_gpu]
         self._file_dtype = self._weights.packed_dtype
         self.dtype = self._chosen_dtype(checkpoint.name, device, requested)
         """Of the weights: the bits of most of the file's, 8 bits, or a plain format."""
@@ -121,9 +121,9 @@ class MlxNetworkBuilder:
         stored = self._weights.tensor(name, self._shapes[name], torch.device("cpu"), devices.DTYPES[dtype])
         if not bool(stored.isfinite().all()):
             raise self._weights.not_finite_error(name)
-        return array_of(stored)
+        return to_mlx_array(stored)
 
     def _packed(self, name: str, bits: int) -> PackedMatrix:
         weight = self._weights.read_quantised(name, self._shapes[name], bits)
-        words, scales, biases = map(array_of, (weight.words.view(torch.uint32), weight.scales, weight.biases))
+        words, scales, biases = map(to_mlx_array, (weight.words.view(torch.uint32), weight.scales, weight.biases))
         return PackedMatrix(words, scales, biases, bits)

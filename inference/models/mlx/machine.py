@@ -17,7 +17,7 @@ _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
 _KEPT_BYTES = 1 << 30
 """How much unused memory MLX may keep for later; passes of every width need other buffers."""
-DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
+DTYPES_BY_GPU = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
 """The plain dtypes, with and without a GPU, the usual one first. On a CPU MLX multiplies experts in float32 alone."""
 
 
@@ -35,7 +35,7 @@ class MlxDeviceInfo:
 
     def dtype(self, model: str, packed: str, requested: str | None) -> str:
         """The requested dtype, or the usual one. `packed`: the only one of packed weights. Raises ModelError."""
-        able = (packed,) if packed else DTYPES[self.on_gpu]
+        able = (packed,) if packed else DTYPES_BY_GPU[self.on_gpu]
         if requested is None or requested in able:
             return requested or able[0]
         why = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""

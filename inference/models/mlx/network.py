@@ -42,31 +42,31 @@ class MlxDiffusionNetwork(DiffusionNetwork):
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `DiffusionNetwork`. The keys and values are computed when this returns."""
-        masks = {kind: array_of(mask[0, 0]) for kind, mask in self.causal_masks(cache.length, ids.shape[1]).items()}
+        masks = {kind: to_mlx_array(mask[0, 0]) for kind, mask in self.causal_masks(cache.length, ids.shape[1]).items()}
         layers = [_EncodedLayer(cache, index, masks[kind]) for index, kind in enumerate(self.layer_types)]
-        hidden, _ = self._encoder(array_of(ids), cache=layers)
-        return tensor_of(hidden)
+        hidden, _ = self._encoder(to_mlx_array(ids), cache=layers)
+        return to_torch_tensor(hidden)
 
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         masks = self.canvas_masks(valid, prefix.length)
         hidden = self._decoder(
-            array_of(canvas),
+            to_mlx_array(canvas),
             cache=[_DecodedLayer(prefix, layer, len(canvas)) for layer in prefix.layers],
-            self_conditioning_embeddings=None if soft is None else array_of(soft),
-            decoder_attention_mask={kind: mask if mask is None else array_of(mask) for kind, mask in masks.items()},
+            self_conditioning_embeddings=None if soft is None else to_mlx_array(soft),
+            decoder_attention_mask={kind: mask if mask is None else to_mlx_array(mask) for kind, mask in masks.items()},
         )
-        return tensor_of(hidden)
+        return to_torch_tensor(hidden)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        raw = self._embedding.as_linear(array_of(hidden)).astype(mx.float32)
-        return tensor_of(mx.tanh(raw / self._softcap) * self._softcap)
+        raw = self._embedding.as_linear(to_mlx_array(hidden)).astype(mx.float32)
+        return to_torch_tensor(mx.tanh(raw / self._softcap) * self._softcap)
 
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """See `DiffusionNetwork`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
         table = self._embedding
-        weights = array_of(probabilities).astype(self.dtype)
+        weights = to_mlx_array(probabilities).astype(self.dtype)
         if not isinstance(table, nn.QuantizedEmbedding):
-            return tensor_of(weights @ table.weight * self._decoder.embed_scale)
+            return to_torch_tensor(weights @ table.weight * self._decoder.embed_scale)
         sums = mx.quantized_matmul(
             weights,
             table.weight,
@@ -77,10 +77,10 @@ class MlxDiffusionNetwork(DiffusionNetwork):
             bits=table.bits,
             mode=table.mode,
         )
-        return tensor_of(sums * self._decoder.embed_scale)
+        return to_torch_tensor(sums * self._decoder.embed_scale)
 
     def token_embeddings(self, ids: Tensor) -> Tensor:
-        return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
+        return to_torch_tensor(self._embedding(to_mlx_array(ids)) * self._decoder.embed_scale)
 
     def empty_layers(self) -> list[LayerKeysValues]:
         empty = (mx.zeros((1, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
@@ -115,14 +115,14 @@ class _DecodedLayer:
         self.decoder_state = prefix.rows.repeat(layer.keys, batch), prefix.rows.repeat(layer.values, batch)
 
 
-def tensor_of(array: mx.array) -> Tensor:
+def to_torch_tensor(array: mx.array) -> Tensor:
     """The array, computed, as a tensor in the CPU's memory; a view of the same numbers."""
     if array.dtype == mx.bfloat16:  # NumPy has no such numbers: they cross as their bits
         return torch.from_numpy(np.asarray(array.view(mx.uint16))).view(torch.bfloat16)
     return torch.from_numpy(np.asarray(array))
 
 
-def array_of(tensor: Tensor) -> mx.array:
+def to_mlx_array(tensor: Tensor) -> mx.array:
     if tensor.dtype == torch.bfloat16:
         return mx.array(tensor.contiguous().view(torch.uint16).numpy()).view(mx.bfloat16)
     return mx.array(tensor.numpy())

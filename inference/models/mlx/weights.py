@@ -25,7 +25,7 @@ from inference.models.diffusion_gemma.weights import UNUSED_WEIGHTS, weight_byte
 from inference.models.family import ModelError, OnProgress
 from inference.models.gguf.affine import GROUP_SIZE
 from inference.models.mlx import machine
-from inference.models.mlx.network import MlxDiffusionNetwork, array_of
+from inference.models.mlx.network import MlxDiffusionNetwork, to_mlx_array
 from inference.models.tensor_readers import TensorReader, open_tensors
 
 _WORD_BITS = 32
@@ -87,10 +87,10 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
             prefix = weight.removesuffix("weight")
             words = matrix.words.view(torch.uint32)
             for part, tensor in (("weight", words), ("scales", matrix.scales), ("biases", matrix.biases)):
-                stored[prefix + part] = array_of(tensor)
+                stored[prefix + part] = to_mlx_array(tensor)
         else:
             tensor = tensors.tensor(name, tensors.shapes[name], torch.device("cpu"), DTYPES[dtype])
-            stored[weight] = array_of(tensor)
+            stored[weight] = to_mlx_array(tensor)
     return stored
 
 

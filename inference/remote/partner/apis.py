@@ -214,7 +214,7 @@ class ChatApi(SuffixCompletionApi):
         return {"messages": [{"role": "user", "content": chat.user_message(question)}], **common, **extras}
 
     def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
-        """For a single line, waits for nothing behind it."""
+        """For a single line, waits for nothing after it."""
         block = chat.find_code_block(answer, ended=ended)
         is_whole = block.is_closed and ended
         if question.single_line:

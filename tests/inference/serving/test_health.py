@@ -2,7 +2,7 @@
 
 from inference.messages import Done, ErrorCode, Failed, FilledHoles, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.scheduler import JobEvent
-from inference.serving.worker_service import SILENT_REQUESTS, BackendHealth
+from inference.serving.worker_service import MAX_UNANSWERED, BackendHealth
 
 ASKED = InfillRequest("r", ())
 SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
@@ -18,11 +18,11 @@ def heard(*events: JobEvent) -> tuple[list[bool], Status]:
 
 
 def test_silent_server_is_a_problem_until_it_answers() -> None:
-    news, status = heard(*[SILENT] * (SILENT_REQUESTS + 1))
-    assert news == [False] * (SILENT_REQUESTS - 1) + [True, False]
+    news, status = heard(*[SILENT] * (MAX_UNANSWERED + 1))
+    assert news == [False] * (MAX_UNANSWERED - 1) + [True, False]
     assert "http://gpu:8000 has not answered the last 3 requests in time" in status.server_problem
     assert status.server_up_s == 0
-    news, status = heard(*[SILENT] * SILENT_REQUESTS, Done("r"))
+    news, status = heard(*[SILENT] * MAX_UNANSWERED, Done("r"))
     assert news[-1] and status.server_problem == "" and status.server_up_s > 0
 
 
@@ -30,7 +30,7 @@ def test_slow_or_unasked_server_is_no_problem() -> None:
     slow = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, encode_ms=1_900.0, steps=1, canvases=1))
     waited = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0))
     cancelled = Done("r", Outcome.CANCELLED, Stats(ms=20.0, canvases=1))
-    _, status = heard(*[SILENT, slow, waited, cancelled] * SILENT_REQUESTS)
+    _, status = heard(*[SILENT, slow, waited, cancelled] * MAX_UNANSWERED)
     assert status.server_problem == ""
     _, status = heard(SILENT, SILENT, FilledHoles("r", ("x",)), SILENT, waited, waited)
     assert status.server_problem == ""

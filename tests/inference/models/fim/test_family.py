@@ -295,11 +295,11 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
     small, large = (
-        precision.predict_suggestion_times(5e8, 4e8, 20e9),
-        precision.predict_suggestion_times(15e8, 13e8, 20e9),
+        precision.estimate_latency(5e8, 4e8, 20e9),
+        precision.estimate_latency(15e8, 13e8, 20e9),
     )
     assert 0 < small.next_key_s < small.new_line_s < small.new_place_s < large.new_place_s
-    assert precision.predict_suggestion_times(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
+    assert precision.estimate_latency(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
 
 
 def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

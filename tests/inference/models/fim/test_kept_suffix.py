@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, fresh: Lla
     """In the first layer they do not depend on the text before."""
     read(family, PREFIX + lines(2), SUFFIX)
     kept = family.prefixes.entries[0]
-    assert kept.kept_from is not None
+    assert kept.approximate_from is not None
     assert kept.drift_lines == 2
     read(fresh, PREFIX + lines(2), SUFFIX)
     exact = fresh.prefixes.entries[0]
@@ -108,7 +108,7 @@ def test_moving_up_and_deleting_below_count_as_moved_lines(family: LlamaFimAdapt
     read(family, PREFIX + lines(6), SUFFIX)
     del family.prefixes.slots[:-1]
     read(family, PREFIX + lines(1), SUFFIX)
-    assert family.prefixes.entries[0].kept_from is None, "six lines down and five up are too many"
+    assert family.prefixes.entries[0].approximate_from is None, "six lines down and five up are too many"
     family.prefixes.slots.clear()
     read(family, PREFIX, SUFFIX)
     whole = len(family.fim_prompt("", drop_lines(SUFFIX, 12)))
@@ -134,7 +134,7 @@ def test_the_line_below_and_what_was_kept_are_read_while_idle(family: LlamaFimAd
     assert family.prefixes.cached_tokens(prompt, exact=True) == len(prompt)
     stats = fill(engine, f"{head}    value = {taken}{end}    ", line(), below, quick=True).done.stats
     assert stats.prefix_tokens - stats.reused_tokens < 8
-    assert family.prefixes.entries[0].kept_from is None
+    assert family.prefixes.entries[0].approximate_from is None
     assert engine.ahead_hits == 1
     assert family.prefixes.size_bytes() < sum(entry.size_bytes() for entry in family.prefixes.entries)
 
@@ -145,15 +145,15 @@ def test_what_was_read_ahead_in_part_is_used_and_the_rest_kept(family: LlamaFimA
         family.run_idle_task()
     count, _ = read(family, PREFIX + lines(1), SUFFIX)
     assert count == 1, "the middle token"
-    assert len(family.fim_prompt(PREFIX + lines(1), "")) + 32 < (family.prefixes.entries[0].kept_from or 0)
+    assert len(family.fim_prompt(PREFIX + lines(1), "")) + 32 < (family.prefixes.entries[0].approximate_from or 0)
 
 
 def test_rows_kept_behind_kept_rows_do_not_make_these_exact(family: LlamaFimAdapter) -> None:
     read(family, PREFIX + lines(1), SUFFIX)
-    kept_from = family.prefixes.entries[0].kept_from
+    approximate_from = family.prefixes.entries[0].approximate_from
     start, end = SUFFIX.index("\n\ndef number_5("), SUFFIX.index("\n\ndef number_6(")
     assert read(family, PREFIX + lines(1), SUFFIX[:start] + SUFFIX[end:])[0] < 20
-    assert family.prefixes.entries[0].kept_from == kept_from
+    assert family.prefixes.entries[0].approximate_from == approximate_from
 
 
 def test_exact_rows_win_against_a_few_more_that_are_not(family: LlamaFimAdapter) -> None:
@@ -165,7 +165,7 @@ def test_exact_rows_win_against_a_few_more_that_are_not(family: LlamaFimAdapter)
     while family.run_idle_task():
         pass
     assert read(family, PREFIX + lines(1), f"{SUFFIX}\n# end")[0] == 1
-    assert family.prefixes.entries[0].kept_from is None
+    assert family.prefixes.entries[0].approximate_from is None
 
 
 def test_at_rest_a_place_that_was_kept_is_read(family: LlamaFimAdapter) -> None:

@@ -127,7 +127,7 @@ def test_kept_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, monke
         read(family, prefix, SUFFIX)
         read(fresh, prefix, SUFFIX)
         kept, exact = (each.prefixes.entries[0] for each in (family, fresh))
-        assert kept.kept_from is not None
+        assert kept.approximate_from is not None
         assert kept.ids == exact.ids
         pairs = (
             each.network.moved_rows(entry, 0, len(kept.ids), 0) for each, entry in ((family, kept), (fresh, exact))
