@@ -1,4 +1,4 @@
-"""A feature of a session, and what the session tells it. Knows no LSP types."""
+"""The base class of a session's features, and the events that the session sends them. Knows no LSP types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Trigger = Literal["typing", "asked", "action", "next edit"]
 
 @dataclass(frozen=True)
 class ShownEvent:
-    """The user sees an answer; it has the same `id` each time. `waited_ms`: since the request; None if remembered."""
+    """The user sees an answer, with the same `id` each time. `waited_ms`: since the request; None if it was cached."""
 
     id: str
     trigger: Trigger
@@ -21,7 +21,7 @@ class ShownEvent:
 
 @dataclass(frozen=True)
 class AcceptedEvent:
-    """The user accepted the answer `id`, as a whole or its start."""
+    """The user accepted the answer `id`, the whole of it or its start."""
 
     id: str
     is_whole: bool = True
@@ -33,7 +33,7 @@ class Feature:
     """
 
     is_computing = False
-    """Whether the user waits for it, or soon may."""
+    """Whether a user waits for this feature's computation, or soon may."""
     parts: Sequence["Feature"] = ()
 
     def opened(self, uri: str) -> None:

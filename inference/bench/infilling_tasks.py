@@ -136,10 +136,10 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     def confident_start(self, task: InfillingTask, min_prob: float) -> str:
         """The fill as the server shows it unasked: up to its first token with a lower probability."""
-        doubt = first_unlikely_offset(self.pieces, self.probs, min_prob)
-        return (
-            self.text if doubt is None else FillEnding(task.prefix, task.suffix_text).cut_at_low_prob(self.text, doubt)
-        )
+        offset = first_unlikely_offset(self.pieces, self.probs, min_prob)
+        if offset is None:
+            return self.text
+        return FillEnding(task.prefix, task.suffix_text).cut_at_low_prob(self.text, offset)
 
     @classmethod
     def from_fill(cls, task: InfillingTask, text: str, started_at: float, **counts: Any) -> "TaskResult":

@@ -152,10 +152,10 @@ class Action:
             best = best or candidate
             if candidate is not None and not (repairs and await self._breaks_parse(snapshot, candidate.texts)):
                 return candidate
-            if result.late or budget.deadline.is_past:
+            if result.is_late or budget.deadline.is_past:
                 break
         if best is None:
-            raise ActionNotDoneError(result.why_empty(budget))
+            raise ActionNotDoneError(result.empty_reason(budget))
         return best
 
     async def _breaks_parse(self, snapshot: Snapshot, texts: tuple[str, ...]) -> bool:

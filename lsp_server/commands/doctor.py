@@ -187,7 +187,7 @@ async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapsho
         return CheckResult.from_message("suggestion", Grade.WARN, str(failure) or "the model did not answer")
     if result.candidates:
         return CheckResult("suggestion", Grade.OK, repr(result.candidates[0].texts[0]))
-    return CheckResult("suggestion", Grade.WARN, f"none: {result.why_empty(budget)}")
+    return CheckResult("suggestion", Grade.WARN, f"none: {result.empty_reason(budget)}")
 
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> CheckResult:

@@ -191,7 +191,7 @@ async def _fill(
             )
             status = client.last_status
     if not result.candidates:
-        raise NoUsableFillError(result.why_empty(budget))
+        raise NoUsableFillError(result.empty_reason(budget))
     candidates = [
         {"texts": candidate.texts, "score": candidate.score, "steps": candidate.steps, "tokens": candidate.tokens}
         for candidate in result.candidates[: budget.candidates]

@@ -1,4 +1,4 @@
-"""Maps a draft to its holes, fits each part like an answer, and says how far it is. Knows no LSP types."""
+"""Maps a draft to its holes, postprocesses each part like an answer, and describes the progress. No LSP types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class HoleDraft:
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing.
+    """Reads the drafts of one fill of `spans`; postprocesses only a few changed holes at a time, and parses nothing.
 
-    Like the fill, a draft ends before its first token with a lower probability than `min_prob`.
+    Like the fill, a draft ends before its first token less likely than `min_prob`.
     """
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[HoleSpan], min_prob: float = 0.0) -> None:
@@ -51,13 +51,13 @@ class DraftReader:
         return [hole for index in sorted(self._cached) if (hole := self._cached[index][2]) is not None]
 
     def _hole(self, span: HoleSpan, pieces: _Pieces, confidences: _Confidences) -> HoleDraft | None:
-        doubt = first_unlikely_offset(pieces, confidences, self._min_prob)
-        text = self._fitter.fit(span, "".join(pieces), doubt) if pieces else None
+        unlikely_offset = first_unlikely_offset(pieces, confidences, self._min_prob)
+        text = self._fitter.fit(span, "".join(pieces), unlikely_offset) if pieces else None
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
 def describe_progress(draft: Draft) -> tuple[str, int]:
-    """A message such as `step 3`, or `hole 4 of 9, step 3` before the last hole, and a percentage by the holes begun.
+    """A message such as `step 3`, or `hole 4 of 9, step 3` before the last hole, and the percentage of begun holes.
     The number of steps is unknown in advance: most models end long before their limit.
     """
     holes = len(draft.pieces)

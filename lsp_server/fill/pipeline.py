@@ -37,7 +37,7 @@ _FIT_TEXT_MS = 20
 _MIN_FIT_MS = 100
 """but fit even a late answer for this long."""
 _LATE_SHARE = 0.25
-"""An automatic request leaves the worker this share of its time for being late, at most `ANSWER_GRACE_S`."""
+"""An automatic request reserves this share of its time for a late answer, at most `ANSWER_GRACE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE_MESSAGE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
@@ -45,7 +45,7 @@ UNSURE_MESSAGE = (
     "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
 )
 MIN_PROB_BY_SETTING = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
-"""By the setting `suggestions`: an automatic suggestion ends before its first token that is less likely."""
+"""By the setting `suggestions`: an automatic suggestion ends before its first token less likely than this."""
 CUT_OFF_MESSAGE = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
@@ -66,8 +66,9 @@ UNFILLED_MESSAGE = "{} of {} holes were left unchanged: the model found nothing 
 class FillBudget:
     """The cost limit of a fill. The deadline includes loading the model.
 
-    `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `may_retry`: asks for more if
-    nothing fits. A text ends before its first token less likely than `min_prob`. The rest is as in `InfillRequest`.
+    Without `max_steps` the checkpoint's own limit applies, without `max_tokens` that of the hole's kind. `may_retry`:
+    requests more candidates if none fits. A text ends before its first token less likely than `min_prob`. The other
+    fields are as in `InfillRequest`.
     """
 
     candidates: int
@@ -90,7 +91,7 @@ class FillBudget:
         return cls(1, deadline, settings.max_steps, quick=True, min_prob=MIN_PROB_BY_SETTING[settings.suggestions])
 
     def model_deadline_ms(self, num_texts: int) -> int:
-        """What the model gets of the remaining time: without that to fit so many texts, and to be late."""
+        """The part of the remaining time for the model: a reserve is for postprocessing `num_texts`, and for delays."""
         remaining_ms = max(self.deadline.remaining_ms, 1)
         fit_ms = min(remaining_ms * _FIT_SHARE, num_texts * _FIT_TEXT_MS)
         late_ms = min(remaining_ms * _LATE_SHARE, ANSWER_GRACE_S * 1000) if self.quick else 0.0
@@ -121,30 +122,30 @@ DEFAULT_OPTIONS = FillOptions()
 class FillResult:
     """The candidates, best first, with a text for every span.
 
-    `late`: more time might give more. `unchanged`: the model returned the current text.
-    `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts. `stats` is what it cost.
-    `reason` is why the model was not asked, or failed.
+    `is_late`: the deadline ended the request. `is_unchanged`: the model returned the current text. `was_cut`: a whole
+    answer was required and none came. `drops` counts the rejected texts. `stats` are the costs. `reason` explains why
+    there was no request, or why it failed.
     """
 
     candidates: Sequence[FilledHoles]
-    late: bool
-    unchanged: bool = False
-    cut: bool = False
+    is_late: bool
+    is_unchanged: bool = False
+    was_cut: bool = False
     drops: Mapping[postprocess.DropReason, int] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
     reason: str = ""
 
-    def why_empty(self, budget: FillBudget) -> str:
-        """Why there is nothing to show."""
+    def empty_reason(self, budget: FillBudget) -> str:
+        """Tells the user why there is nothing to show."""
         if self.reason:
             return self.reason
         if postprocess.DropReason.UNSURE in self.drops:
             return UNSURE_MESSAGE
-        if self.cut:
+        if self.was_cut:
             return CUT_OFF_MESSAGE
-        if self.late:
+        if self.is_late:
             return TOO_LATE_MESSAGE.format(budget.deadline.timeout_ms, "automatic" if budget.quick else "invoked")
-        if self.unchanged:
+        if self.is_unchanged:
             return NOTHING_TO_CHANGE_MESSAGE
         return NOTHING_FITS_MESSAGE + (
             DROP_REASONS_MESSAGE.format(postprocess.describe_drops(self.drops)) if self.drops else ""
@@ -164,23 +165,23 @@ async def fill(
 ) -> FillResult:
     """Fills all `spans` together. Raises WorkerError. Cancelling this cancels the request in the worker.
 
-    The model sees no `marker` outside the holes, and adds none. It sees the file's name but not its path.
+    The model sees no `marker` outside the holes, and a fill adds none. It sees the file's name but not its path.
     """
     if budget.quick and not context and (reason := _why_unknown(snapshot)):
-        return FillResult([], late=False, reason=reason)
+        return FillResult([], is_late=False, reason=reason)
     request = build_request(snapshot, spans, budget, options, context, marker)
     request = replace(request, drafts=on_draft is not None)
     asking = partial(
         _request_fills, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
     )
     result = await asking(request)
-    is_useless = not (result.candidates or result.late) and options.strength >= 1
+    is_useless = not (result.candidates or result.is_late) and options.strength >= 1
     if not (is_useless and budget.may_retry and budget.candidates < _MORE_CANDIDATES and not budget.deadline.is_past):
         return result
-    again = await asking(replace(request, candidates=_MORE_CANDIDATES))
-    drops = again.drops or result.drops
-    unchanged = again.unchanged or result.unchanged
-    return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
+    retry = await asking(replace(request, candidates=_MORE_CANDIDATES))
+    drops = retry.drops or result.drops
+    is_unchanged = retry.is_unchanged or result.is_unchanged
+    return dataclasses.replace(retry, is_late=retry.is_late and not drops, is_unchanged=is_unchanged, drops=drops)
 
 
 def build_request(
@@ -221,8 +222,8 @@ def build_request(
 
 
 def _why_unknown(snapshot: Snapshot) -> str:
-    """Why the model cannot tell the document's language: no name, no id, at most a word of text; empty if it can. Where
-    no comment tells it, as in JSON, only some families of models have another way.
+    """Explains why the model cannot know the language: no file name, no language id, at most one word of text. Empty if
+    it can. Where no comment can name the file, as in JSON, only some families have another way.
     """
     name, texts = file_name(snapshot.uri), (snapshot.text_before, snapshot.text, snapshot.text_after)
     if has_language_hint(snapshot.language_id, name):
@@ -244,7 +245,7 @@ def _as_models_read(segment: Pinned | Hole, document: str, *, quick: bool) -> Pi
 def _add_syntax(
     segments: tuple[Pinned | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
 ) -> tuple[Pinned | Hole, ...]:
-    """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
+    """Adds to the holes where the syntax tree lets them end, unless there are many or markers break the parse."""
     if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments
     view = SyntaxView.from_source(snapshot)
@@ -267,7 +268,7 @@ async def _request_fills(
     try:  # a quick request has no deadline here: the next one cancels it
         answer = await worker.request(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:
-        return FillResult([], late=True)
+        return FillResult([], is_late=True)
     whole = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     deadline = postprocess.FitDeadline(max(budget.deadline.remaining_ms, _MIN_FIT_MS))
     try:  # in a thread, so that typing does not wait for it
@@ -280,15 +281,15 @@ async def _request_fills(
     is_late = answer.done.outcome is Outcome.DEADLINE
     return FillResult(
         candidates,
-        late=is_late,
-        unchanged=any(current) and any(candidate.texts == current for candidate in whole),
-        cut=only_whole and not whole and (not is_late or bool(answer.candidates)),
+        is_late=is_late,
+        is_unchanged=any(current) and any(candidate.texts == current for candidate in whole),
+        was_cut=only_whole and not whole and (not is_late or bool(answer.candidates)),
         drops=drops,
         stats=answer.done.stats,
     )
 
 
 def unfilled_message(texts: Sequence[str], current: Sequence[str]) -> str | None:
-    """Says for the user how many holes an answer leaves unfilled; None if it fills them all."""
+    """Tells the user how many holes an answer leaves unfilled; None if it fills them all."""
     count = count_unfilled(texts, current)
     return UNFILLED_MESSAGE.format(count, len(current)) if count else None

@@ -52,8 +52,8 @@ from lsp_server.syntax.view import StringOrComment, SyntaxView, skip_subtree, st
 
 MAX_PARSE_S = 0.25
 """Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
-_MEND_PARSE_S = 0.02
-"""The same for all parses that look for a sign at a fill's end: in code that is broken elsewhere they find none."""
+_REPAIR_PARSE_S = 0.02
+"""Processor time for all parses that try to repair a fill's end: in code that is broken elsewhere none succeeds."""
 
 
 class FitDeadline:
@@ -73,7 +73,7 @@ class FitDeadline:
         self._parse.stop()
 
     def parse_limit(self, max_s: float = MAX_PARSE_S) -> CpuLimit | None:
-        """The limit of the next parse, in seconds of processor time; None: do not parse."""
+        """The limit of processor time for the next parse; None if there is no time to parse."""
         if self._stopped or self._deadline.elapsed_ms >= self._deadline.timeout_ms / 2:
             return None
         self._parse = CpuLimit(max_s)
@@ -81,7 +81,7 @@ class FitDeadline:
 
 
 _MAX_COUNTED = 100
-"""Stop counting here: in a text this broken the count says nothing about a fill."""
+"""Stop counting errors here: in a text this broken the count says nothing about a fill."""
 
 
 def rank_by_errors(
@@ -189,7 +189,7 @@ def invisible_characters(text: str) -> set[str]:
 _MAX_SIDE_CHARACTERS = 4000
 """The most text read on either side of a hole: a file may be a single line."""
 _BROKEN = "\ufffd"
-"""A decoder writes this for bytes that form no character."""
+"""The decoder writes this for bytes that form no character."""
 _JSON_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//|/\*)')
 _TRIPLE_QUOTES = ('"""', "'''")
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
@@ -197,7 +197,7 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 @dataclass(frozen=True)
 class EnclosingSyntax:
-    """What only a tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
+    """What only the syntax tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
 
     brackets: tuple[OpenBracket, ...] = ()
     literal: StringOrComment | None = None
@@ -220,7 +220,7 @@ class EnclosingSyntax:
         return cls(brackets, literal, closable, literal.closer if literal else "")
 
     def add_to(self, hole: Hole) -> Hole:
-        """Returns the hole with what the decoder needs of this."""
+        """Returns the hole with the fields that the decoder needs."""
         return replace(hole, closable=self.closable, quotes=self.quotes)
 
 
@@ -298,14 +298,14 @@ def _is_unparsed(view: SyntaxView, offset: int) -> bool:
 
 
 _LINE_ENDS = frozenset(":;,{")
-"""What a fill may repeat of the end of its line, though not of what follows at once."""
+"""The last character of a line that a fill may repeat, as `y:` does before `.copy():`."""
 _LeastBroken = Callable[..., str]
 """Takes `HoleSurroundings` and some fills; returns the fill that leaves the fewest errors."""
 
 
 def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest_errors: _LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what follows the fill,
-    the parse decides.
+    """Cuts an ending that repeats the line's suffix. Where a quote or the text after the fill matters, the parse
+    decides.
     """
     if hole.literal:  # prose has no pairs, but the full stop or quote may be intended
         cuts = hole.ending.line_suffix_cuts(fill.rstrip())
@@ -316,13 +316,13 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
         return fill_with_fewest_errors(hole, shorter, fill) if splits_quotes else shorter
     alternatives = [shorter] if (shorter := hole.ending.text_before_line_suffix(fill)) else []
     last = hole.line_suffix.rstrip()[-1:]
-    if not alternatives and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` before `.copy():`
+    if not alternatives and last in _LINE_ENDS and fill.rstrip().endswith(last):
         alternatives = [fill.rstrip()[:-1]]
     return fill_with_fewest_errors(hole, fill, *alternatives)
 
 
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
-    """`fill` without a comment that would swallow the rest of the line."""
+    """Cuts a comment that would swallow the rest of the line."""
     offset = -1 if is_blank(hole.line_suffix) else trailing_comment_start(fill.rstrip(), hole.table)
     return fill if offset < 0 else fill[:offset].rstrip()
 
@@ -330,15 +330,15 @@ def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
 _BY_COLUMN = (("yaml",), ("markdown",))
 """Languages where deeper lines belong to the one above them."""
 _BLOCK_QUOTES = (*_TRIPLE_QUOTES, "`", "<<")
-"""What begins text of several lines, whose indentation is its own."""
+"""The starts of multiline strings, whose lines keep their indentation."""
 _COMMENTED = re.compile(r"\s*(?:#|//|--|\*|/\*)")
 _OPENS_BLOCK = (
     r"[{:]\s*$|\b(?:then|do|else|begin|repeat|loop|try|in)\s*$|\bdo\s*\|[^|]*\|\s*$"
     r"|^\s*(?:if|elsif|elseif|unless|while|until|for|case|when|def|class|module|function)\b[^;{]*$|\bfunction\b[^()]*\([^()]*\)\s*$"
 )
-"""A line, in any language, after which a deeper one is its block's."""
+"""A line, in any language, that opens a block: deeper lines after it belong to that."""
 _CONTINUED = re.compile(r"(?:[(\[,\\=+*/&|?<>.-]|\b(?:and|or|not|in|return))\s*$")
-"""A line that goes on with the next."""
+"""A line that continues on the next one."""
 
 
 class DropReason(StrEnum):
@@ -371,28 +371,28 @@ class FillPostprocessor:
     """
 
     def __init__(
-        self, source: Source, deadline: FitDeadline | None = None, marker: str = "", *, mends: bool = True
+        self, source: Source, deadline: FitDeadline | None = None, marker: str = "", *, repairs_end: bool = True
     ) -> None:
-        """`mends`: whether to parse what a fill's end may need; not for many holes."""
+        """`repairs_end`: whether to repair the ends of fills, which takes parses; not for many holes."""
         self._source = source
         self._deadline = deadline or FitDeadline()
         self._marker = marker
-        self._mends = mends
+        self._repairs_end = repairs_end
         self._named = _replace_markers(source, marker, self._deadline)
         self._view = SyntaxView.from_source(self._named)
         self.drops = Counter[DropReason]()
         self._cached: tuple[HoleSpan, HoleSurroundings] | None = None
 
-    def fit(self, span: HoleSpan, fill: str, doubt: int | None = None) -> str | None:
+    def fit(self, span: HoleSpan, fill: str, unlikely_offset: int | None = None) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
-        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends. With a `doubt`, only what
-        `fill` has before that offset.
+        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends. Uses only the part of
+        `fill` before its `unlikely_offset`, if it has one.
         """
         hole = self._surroundings(span)
         result = self._postprocess(hole, fill)
-        if doubt is not None and not isinstance(result, DropReason):
-            result = self._fit_up_to_low_prob(hole, fill, doubt, result)
+        if unlikely_offset is not None and not isinstance(result, DropReason):
+            result = self._fit_up_to_low_prob(hole, fill, unlikely_offset, result)
         if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):
             result = DropReason.INVISIBLE
         if isinstance(result, DropReason):
@@ -400,20 +400,22 @@ class FillPostprocessor:
             return None
         return result
 
-    def _fit_up_to_low_prob(self, hole: HoleSurroundings, fill: str, doubt: int, whole: str) -> str | DropReason:
-        """What fits of the part before `doubt`: `whole`, the fitted fill, if that ends before it.
+    def _fit_up_to_low_prob(
+        self, hole: HoleSurroundings, fill: str, unlikely_offset: int, whole: str
+    ) -> str | DropReason:
+        """Fits the part of a fill before `unlikely_offset`: `whole`, the fitted fill, if that ends before it.
 
-        A part would lose text that the fill replaces.
+        UNSURE if little remains, or if the fill replaces text, which a part of it would lose.
         """
-        if self._postprocess(hole, fill[:doubt], mends=False) == whole:
+        if self._postprocess(hole, fill[:unlikely_offset], repairs_end=False) == whole:
             return whole
         if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
             return DropReason.UNSURE
-        cut = self._postprocess(hole, hole.ending.cut_at_low_prob(fill, doubt), mends=False)
+        cut = self._postprocess(hole, hole.ending.cut_at_low_prob(fill, unlikely_offset), repairs_end=False)
         is_enough = not isinstance(cut, DropReason) and is_long_enough_to_show(cut[len(hole.span.starts_with) :])
         return cut if is_enough else DropReason.UNSURE
 
-    def _postprocess(self, hole: HoleSurroundings, fill: str, *, mends: bool = True) -> str | DropReason:
+    def _postprocess(self, hole: HoleSurroundings, fill: str, *, repairs_end: bool = True) -> str | DropReason:
         fill = normalise_line_ends(fill)
         if _BROKEN in fill or not fill.startswith(hole.starts_with):
             return DropReason.UNREADABLE if _BROKEN in fill else DropReason.NOT_AS_TYPED
@@ -431,7 +433,7 @@ class FillPostprocessor:
             return DropReason.REPEATS_SUFFIX
         if not hole.literal and hole.ending.leaves_bracket_open(fill):
             return DropReason.LEAVES_OPEN
-        return self._finish(hole, self._mend_end(hole, fill) if mends and self._mends else fill)
+        return self._finish(hole, self._repair_end(hole, fill) if repairs_end and self._repairs_end else fill)
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
         text, span = self._source.text, hole.span
@@ -451,8 +453,8 @@ class FillPostprocessor:
         return self._cached[1]
 
     def _without_foreign_tokens(self, fill: str) -> str:
-        """`fill` up to the line with a token of some model's prompts, and without comments in JSON, where the file has
-        none of these.
+        """Cuts a fill before the line with a control token of any model, and before a comment in JSON, unless the file
+        has such, too.
         """
         tokens = (match for match in CONTROL_TOKEN.finditer(fill) if match[0] not in self._source.text)
         if token := next(tokens, None):
@@ -466,19 +468,19 @@ class FillPostprocessor:
         return self._source.language_id == "json" and not any(match[1] for match in _JSON_COMMENT.finditer(text))
 
     def _cut_at_closer(self, hole: HoleSurroundings, fill: str) -> str:
-        """`fill` up to the point where it would end something opened before it: brackets or a string."""
+        """Cuts a fill before it would close a bracket or string that was opened before the hole."""
         if hole.literal:
             return self._fit_literal(hole, hole.literal, fill)
         fill = cut_swallowing_comment(hole, hole.ending.without_line_start(fill))
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
-    def _mend_end(self, hole: HoleSurroundings, fill: str) -> str:
+    def _repair_end(self, hole: HoleSurroundings, fill: str) -> str:
         """Adds or removes one final token (comma, bracket, colon, semicolon) if only that makes the code parse with
-        the lines below. The errors of unfinished code tell nothing.
+        the lines below. Does nothing after the last line, since the errors of unfinished code mean nothing.
         """
         if hole.stays_in_literal(fill) or not is_blank(hole.line_suffix) or hole.is_last:
             return fill
-        limit = self._deadline.parse_limit(_MEND_PARSE_S)
+        limit = self._deadline.parse_limit(_REPAIR_PARSE_S)
 
         def errors(fill: str) -> int | None:
             return count_errors_with(self._named, [hole.span], [fill], self._deadline, limit=limit)
@@ -487,11 +489,11 @@ class FillPostprocessor:
             return fill
         table = hole.table
         block = ":" if table.by_indentation else " {" if "{" in table.openers else ""
-        signs = (block,) if _is_block_header(hole, fill) else (table.statement_end, ",", block)
-        mended = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
+        endings = (block,) if _is_block_header(hole, fill) else (table.statement_end, ",", block)
+        repaired = [fill + ending for ending in endings if ending and fill[-1] not in CLOSERS]
         if fill[-1] in ",;":
-            mended = [fill[:-1]]
-        return next((text for text in mended if errors(text) == 0), fill)
+            repaired = [fill[:-1]]
+        return next((text for text in repaired if errors(text) == 0), fill)
 
     def _fit_literal(self, hole: HoleSurroundings, literal: StringOrComment, fill: str) -> str:
         """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
@@ -518,14 +520,12 @@ def _replace_markers(source: Source, marker: str, deadline: FitDeadline) -> Sour
 
 
 def _is_empty(hole: HoleSurroundings, fill: str) -> bool:
-    """Whether a fill has shrunk to what it had to begin with."""
+    """Whether nothing is left of a fill but its required start."""
     return not fill.startswith(hole.starts_with) or is_blank(fill[len(hole.starts_with) :])
 
 
 def trim_start(hole: HoleSurroundings, fill: str) -> str:
-    """`fill` without leading blank lines, and without leading white space or quotes that the text before it already
-    has.
-    """
+    """Removes leading blank lines, and leading white space or quotes that the text before the hole already has."""
     head = hole.starts_with
     if not head:
         fill = _without_repeated_quotes(hole.line_prefix, fill)
@@ -540,8 +540,8 @@ def trim_start(hole: HoleSurroundings, fill: str) -> str:
 
 
 def _without_repeated_quotes(prefix: str, fill: str) -> str:
-    """`fill` after a triple quote without another opening one, or a part of one, and after one quote without the other
-    two of a triple quote alone: models write these where they would rather begin a new line.
+    """Removes quotes that the hole's triple quote already has, and a fill that only makes a quote a triple one: models
+    write these where they would rather begin a new line.
     """
     if prefix[-1:] in ("'", '"') and fill.strip() == 2 * prefix[-1]:
         return ""
@@ -553,8 +553,8 @@ def _without_repeated_quotes(prefix: str, fill: str) -> str:
 
 
 def indent_like_surroundings(hole: HoleSurroundings, text: str, fill: str) -> str:
-    """`fill` indented like the text around it: with tabs or spaces, by its steps, and siblings of the first line as far
-    as that.
+    """Indents a fill like the text around it: with tabs or spaces, in the same steps, and siblings of the first line
+    as deep as that.
     """
     if "\n" not in fill:
         return fill
@@ -569,8 +569,8 @@ def indent_like_surroundings(hole: HoleSurroundings, text: str, fill: str) -> st
 
 
 def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]:
-    """The lines with the hole's indentation where a model took it for another, and with one step in each block. What
-    goes on with another line keeps its distance.
+    """Moves the lines to the hole's indentation where the model assumed another one, and each block to one step.
+    Continuation lines keep their distance.
     """
 
     def opens(line: str) -> bool:
@@ -585,7 +585,7 @@ def _align(hole: HoleSurroundings, lines: Sequence[str], step: str) -> list[str]
     if not widths:
         return list(lines)
     first = lines[start] if start else hole.line_prefix + lines[0]
-    base = own if own in widths else min(widths)  # where the model thinks that the first line is
+    base = own if own in widths else min(widths)  # the indentation that the model assumed for the first line
     if base == widths[0] > own and opens(first):
         base = own
     elif base == widths[0] > own and (
@@ -620,22 +620,22 @@ def _reindent(line: str, with_tabs: bool, step: str) -> str:
 
 
 def _is_block_header(hole: HoleSurroundings, fill: str) -> bool:
-    """Whether the fill's last line begins as one before a block does, such as `if`."""
+    """Whether the fill's last line begins like the header of a block, as with `if`."""
     words = hole.table.header_words.replace(" ", "|")
     line = (hole.line_prefix + fill).rpartition("\n")[2]
     return bool(words) and re.match(rf"\s*(?:\}}\s*)?(?:{words})\b", line) is not None
 
 
 def add_line_end_before_closer(hole: HoleSurroundings, fill: str) -> str:
-    """`fill`, plus a line end if it began on a new line and its block's closer follows on the old one."""
+    """Adds a line end if the fill began on a new line, and its block's closer would follow on the fill's last line."""
     follows = re.match(rf"\s*(?:{'|'.join(map(re.escape, hole.table.closers)) or '(?!)'})(?!\w)", hole.line_suffix)
     began = hole.span.kind == HoleKind.BODY and "\n" in hole.starts_with
     return f"{fill}\n{indentation(hole.line_prefix, 0)}" if began and follows else fill
 
 
 def trim_end(hole: HoleSurroundings, fill: str) -> str:
-    """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code or
-    from the end of brackets that begin with a space, as `{ a }` does.
+    """Removes trailing blank lines, and trailing white space unless it separates the fill from code, or from a closing
+    bracket whose opening one is followed by a space, as in `{ a }`.
     """
     fill = fill.rstrip("\n") if hole.span.single_line else fill.rstrip()
     follows = hole.line_suffix[:1]
@@ -646,7 +646,7 @@ def trim_end(hole: HoleSurroundings, fill: str) -> str:
 
 
 def _is_spaced(hole: HoleSurroundings, fill: str) -> bool:
-    """Whether the brackets of code that end right after the hole begin with a space, on its line."""
+    """Whether a bracket closes right after the hole, and its opening one, on the same line, is followed by a space."""
     is_code = bool(hole.table.strings) and not hole.stays_in_literal(fill)
     bracket = hole.brackets[-1] if hole.brackets and is_code else None
     if bracket is None or CLOSERS.get(bracket.kind) != hole.line_suffix[:1] or "\n" in fill:
@@ -656,7 +656,7 @@ def _is_spaced(hole: HoleSurroundings, fill: str) -> bool:
 
 
 MAX_PARSED_HOLES = 8
-"""Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not mended."""
+"""Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not repaired."""
 
 
 def current_hole_texts(snapshot: Snapshot, spans: Sequence[HoleSpan]) -> tuple[str, ...]:
@@ -671,21 +671,21 @@ def postprocess_all(
     marker: str = "",
     min_prob: float = 0.0,
 ) -> tuple[list[FilledHoles], Counter[DropReason]]:
-    """The distinct candidates that change something, best first, and the drops by reason.
+    """The distinct candidates that change something, best first, and the number of dropped fills by reason.
 
-    First those that fill every hole, last those that break the parse. When `deadline` runs out, holes keep their text.
-    A fill ends before its first token with a lower probability than `min_prob`.
+    Those that fill every hole come first, those that break the parse last. When `deadline` runs out, holes keep their
+    text. A fill ends before its first token less likely than `min_prob`.
     """
     current = current_hole_texts(snapshot, spans)
     deadline = deadline or FitDeadline()
-    fitter = FillPostprocessor(snapshot, deadline, marker, mends=len(spans) <= MAX_PARSED_HOLES)
+    fitter = FillPostprocessor(snapshot, deadline, marker, repairs_end=len(spans) <= MAX_PARSED_HOLES)
     results: list[list[str]] = [[] for _ in candidates]
     for index, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
         is_skipped = index >= MAX_PARSED_HOLES and deadline.is_past
         for candidate, texts in zip(candidates, results, strict=True):
             text = None
             if not is_skipped and index not in candidate.unfilled:
-                text = fitter.fit(span, candidate.texts[index], _doubt(candidate, index, min_prob))
+                text = fitter.fit(span, candidate.texts[index], _first_unlikely_offset(candidate, index, min_prob))
             texts.append(current[index] if text is None else text)
     fits: dict[tuple[str, ...], FilledHoles] = {}
     for candidate, fill in zip(candidates, map(tuple, results), strict=True):
@@ -695,8 +695,8 @@ def postprocess_all(
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
 
 
-def _doubt(candidate: FilledHoles, index: int, min_prob: float) -> int | None:
-    """Where the model becomes unsure of a text; None if nowhere, or if the probabilities are not known."""
+def _first_unlikely_offset(candidate: FilledHoles, index: int, min_prob: float) -> int | None:
+    """The offset of a text's first token less likely than `min_prob`; None without one or without probabilities."""
     pieces = candidate.pieces[index] if candidate.pieces else ()
     is_known = pieces and candidate.texts[index].startswith("".join(pieces))
     return first_unlikely_offset(pieces, candidate.confidences[index], min_prob) if is_known else None

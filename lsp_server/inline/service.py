@@ -136,7 +136,7 @@ class InlineService(Feature):
 
     def _time_out(self, state: _DocumentState, request: InlineRequest) -> None:
         if request.is_open:
-            state.explain(request, FillResult([], late=True).why_empty(request.budget))
+            state.explain(request, FillResult([], is_late=True).empty_reason(request.budget))
         request.answer()
 
     def find_suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
@@ -347,8 +347,8 @@ class InlineService(Feature):
             self._is_failing = True
             if request.invoked and isinstance(failure, StillLoadingError | WorkerUnresponsiveError):
                 self._session.show_failure(failure)  # the connection reports all others
-            return FillResult([], late=False, reason=str(failure))
-        return FillResult([], late=False)
+            return FillResult([], is_late=False, reason=str(failure))
+        return FillResult([], is_late=False)
 
     def _complete(self, state: _DocumentState, computation: FillComputation, result: FillResult) -> None:
         """Stores the results and answers the waiting requests; asks again where none continues what was typed."""
@@ -363,7 +363,7 @@ class InlineService(Feature):
                 self._ask_again(state, [request])
                 continue
             if not suggestions:
-                reason = _REJECTED if result.candidates else result.why_empty(request.budget)
+                reason = _REJECTED if result.candidates else result.empty_reason(request.budget)
                 log.debug("no inline completion: %s", reason)
                 state.explain(request, reason)
             self._show(state, suggestions, request, None if is_reported else computation)

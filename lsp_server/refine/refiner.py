@@ -110,7 +110,7 @@ class PartnerRefiner(Feature):
         usable = (text for text in texts if text != draft.text and text.count(settings.marker) <= max_markers)
         text = next(usable, None)
         if text is None:
-            raise NotRefinedError(NOTHING_TO_CHANGE_MESSAGE if result.candidates else result.why_empty(budget))
+            raise NotRefinedError(NOTHING_TO_CHANGE_MESSAGE if result.candidates else result.empty_reason(budget))
         if not service.show_refined(uri, draft, text):
             raise NotRefinedError(GONE_MESSAGE)
 

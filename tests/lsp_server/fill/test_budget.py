@@ -112,7 +112,7 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
     filling = asked.fill(budget)
     await asked.answer(1, "", "\ufffd", " ")
     await asked.answer(2)
-    assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is not valid text (1×)"
+    assert (await filling).empty_reason(budget) == NOTHING + "is empty (2×), is not valid text (1×)"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_where_nothing_tells_the_language_nothing_appears(
     budget = FillBudget.from_settings(Settings(), invoked=False)
     nothing = await fill(asked.client, snapshot, [end], budget)
     assert (nothing.candidates, asked.worker.requests) == ([], [])
-    assert "what kind of file" in nothing.why_empty(budget)
+    assert "what kind of file" in nothing.empty_reason(budget)
     assert (await fill(asked.client, snapshot, [end], invoked())).candidates
 
 

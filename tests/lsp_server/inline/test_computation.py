@@ -75,7 +75,7 @@ def test_only_changes_in_its_own_statement_count(marked: str) -> None:
     """The statement may begin lines above the cursor; on a blank line the one above it counts."""
     before = "int = 1\n"
     computation, (text, cursor) = computation_at(before + marked), with_cursor(before + marked)
-    (suggestion,) = computation.suggestions(FillResult([FilledHoles("r", ("1",))], late=False))
+    (suggestion,) = computation.suggestions(FillResult([FilledHoles("r", ("1",))], is_late=False))
     at = len(before) + marked.index("int")
     assert suggestion.ghost_text(text.replace("int", "str", 1), Cursor(cursor))
     assert suggestion.ghost_text(text[:at] + "str" + text[at + 3 :], Cursor(cursor)) is None

@@ -67,9 +67,9 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 def test_a_fill_with_a_doubt_fits_like_any_other(language: str, text: str, fill: str, shown: str | None) -> None:
     text, offset = with_cursor(text)
     fitter = postprocess.FillPostprocessor(Source.parse(language, text))
-    doubt = fill.index("¦")
+    unlikely_offset = fill.index("¦")
     hole = holes.hole_at_cursor(Source.parse(language, text), offset)
-    assert fitter.fit(hole, fill.replace("¦", ""), doubt) == shown
+    assert fitter.fit(hole, fill.replace("¦", ""), unlikely_offset) == shown
     assert (postprocess.DropReason.UNSURE in fitter.drops) is (shown is None)
 
 
