@@ -1,4 +1,4 @@
-"""Places that follow the text while it is edited: the range that a suggestion fills, and the cursor."""
+"""Positions that follow the text while it is edited: the range that a suggestion fills, and the cursor."""
 
 from dataclasses import dataclass, replace
 
@@ -43,7 +43,7 @@ class Anchor:
         return self.original[self.cursor :]
 
     def is_fresh(self, text: str) -> bool:
-        """Whether the text of its statement before it is the same in `text`."""
+        """Whether `text` has the same `lead` before the range."""
         first = self.start - len(self.lead)
         if not text.startswith(self.lead, first):
             return False
@@ -53,7 +53,7 @@ class Anchor:
         return self.start <= change.start and change.end <= self.end
 
     def after_change(self, change: TextChange) -> "Anchor | None":
-        """The range after a change, with the text deleted right before it as part of it; None if it is lost."""
+        """The range after a change; text deleted right before it becomes part of it. None if the range is lost."""
         if self.contains(change):
             return self._moved(self.start, self.end + change.shift, self.changed_elsewhere)
         if change.start < self.start <= change.end <= self.end and change.removed:

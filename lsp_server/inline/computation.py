@@ -1,4 +1,4 @@
-"""One computation of suggestions, which follows what the user types meanwhile."""
+"""One running computation of suggestions, which follows what the user types meanwhile."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 
 @dataclass(eq=False)
 class FillComputation:
-    """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
+    """A fill of `hole` in `snapshot`, the `request` that started it, and the text typed meanwhile."""
 
     snapshot: Snapshot
     hole: holes.HoleSpan
@@ -33,18 +33,18 @@ class FillComputation:
     """Whether it started ahead of any request."""
     id: str = field(default_factory=lambda: f"inline-{next(_computation_numbers)}")
     anchor: Anchor = field(init=False)
-    """The hole's place in the current text."""
+    """The hole's range in the current text."""
     typed: str = field(init=False)
-    """The text in it before the cursor."""
+    """The text in that range before the cursor."""
     selected: tuple[int, int, str] | None = field(init=False)
     draft: Draft | None = None
-    """The latest one."""
+    """The latest draft."""
     is_sent: bool = False
-    """Whether the worker was asked."""
+    """Whether the request was sent to the worker."""
     waiting: list[InlineRequest] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
-    grace: asyncio.TimerHandle | None = None
-    """Ends it, unless another request takes it over first."""
+    expiry_timer: asyncio.TimerHandle | None = None
+    """Cancels the computation unless another request takes it over first."""
 
     def __post_init__(self) -> None:
         hole = self.hole
@@ -59,7 +59,7 @@ class FillComputation:
 
     @cached_property
     def _whole_drafts(self) -> DraftReader:
-        """Reads what the model doubts, too."""
+        """Also reads what follows the first improbable token."""
         return DraftReader(self.snapshot, [self.hole])
 
     @property
@@ -67,10 +67,10 @@ class FillComputation:
         return any(request.is_open for request in self.waiting)
 
     def follow(self, change: TextChange) -> bool:
-        """Follows a change of the text. False: the result has become useless."""
+        """Follows a change of the text. Returns False if that made the result useless."""
         anchor = self.anchor.after_change(change)
         inside = self.anchor.contains(change)
-        if anchor is None or anchor.original != self.anchor.original or (inside and not self._is_typed_on(change)):
+        if anchor is None or anchor.original != self.anchor.original or (inside and not self._continues_typed(change)):
             return False
         self.anchor = anchor
         self.typed += change.added if inside else ""
@@ -78,12 +78,12 @@ class FillComputation:
 
     @property
     def was_typed_in(self) -> bool:
-        """Whether the user has typed in the hole since it began."""
+        """Whether the user has typed in the hole since the computation started."""
         return self.typed != self.anchor.typed_prefix
 
     @property
     def contradicts_typed(self) -> bool:
-        """Whether the latest draft is neither the start of what was typed nor begins with it; before one, False."""
+        """Whether the latest draft and the typed text differ: neither is the start of the other."""
         drafts = self._whole_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
         return not all(hole.text.startswith(self.typed) or self.typed.startswith(hole.text) for hole in drafts)
 
@@ -97,7 +97,7 @@ class FillComputation:
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
     def suggestions(self, result: FillResult) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first."""
+        """The candidates as suggestions for the current text, best first."""
         invoked = self.request.invoked
         return [
             Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, invoked)
@@ -110,7 +110,7 @@ class FillComputation:
                 request.on_draft(draft, partial(self.render_draft, draft, request.cursor.offset))
 
     def render_draft(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
-        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
+        """The ghost text of `draft` in `text` at `cursor`, without what the user has typed of it; may be empty."""
         drafts = []
         for hole in self._drafts.read_holes(draft):
             ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
@@ -120,13 +120,13 @@ class FillComputation:
                 drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
         return drafts
 
-    def _is_typed_on(self, change: TextChange) -> bool:
+    def _continues_typed(self, change: TextChange) -> bool:
         """Whether `change` appends to the typed text, so that the fill may still begin with all of it."""
         hole = self.hole
         typed = self.typed + change.added
         if not self.is_sent or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(LINE_END.findall(change.added))
-        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
+        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be inside `added`
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)

@@ -24,19 +24,19 @@ _NEAR_CHARACTERS = 100
 class SuggestionHistory:
     """The suggestions to show again, newest first, and the rejected ones, which reappear only on request.
 
-    A rejected one is reported by the editor, or was seen and typed over. One that merely vanished is not rejected.
+    A suggestion is rejected if the editor says so, or if the user saw it and typed something else.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.is_after_undo = False
-        """Whether the user has just undone more than a character or white space."""
+        """Whether the last change undid more than one character or white space."""
         self._suggestions: list[Suggestion] = []
         self._rejected: list[Suggestion] = []
         self._old_hashes = deque([hash(text)], maxlen=_MAX_OLD_TEXTS)
 
     def changed(self, changes: Sequence[TextChange], text: str) -> list[Suggestion]:
-        """`changes` came together, one after the other, and led to `text`. Returns the suggestions typed over."""
+        """Applies successive `changes`, which led to `text`. Returns the suggestions that the user typed over."""
         self.text = text
         for change in changes:
             self._rejected = _after_change(self._rejected, change)
@@ -71,11 +71,11 @@ class SuggestionHistory:
         self._suggestions = [*suggestions, *self._suggestions][:MAX_SUGGESTIONS]
 
     def get(self, suggestion_id: str) -> Suggestion | None:
-        """The suggestion with this id, in its current place; None if unknown."""
+        """The suggestion with this id, with its current range; None if unknown."""
         return next((item for item in self._suggestions if item.id == suggestion_id), None)
 
     def insert_refined(self, requested: Suggestion, new_id: str, text: str) -> bool:
-        """Shows `text` ahead of `requested`, the suggestion when it was requested; False if either lost its place."""
+        """Puts `text` ahead of the suggestion `requested`; False if that is gone or has changed since."""
         current = self.get(requested.id)
         if current is None or not current.anchor.is_fresh(self.text):
             return False
@@ -94,8 +94,8 @@ class SuggestionHistory:
     def suggestions_for(self, request: InlineRequest) -> ShownSuggestions:
         """The distinct suggestions for the request's cursor, newest first, at most as many as it wants.
 
-        An automatic request skips rejected ones. Where the user has seen more of a text, or asks for it, none is just
-        its start.
+        An automatic request skips rejected ones. If the user has seen more of a text, or invoked completion, those that
+        are only the start of another one are left out.
         """
         cursor = request.cursor
         matches: dict[GhostText, Suggestion] = {}
@@ -125,7 +125,7 @@ class SuggestionHistory:
 
 
 def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[TextChange]:
-    """The changes whose added text still stands in `text`, to which they led, each at its place there."""
+    """The changes whose added text is still in `text`, to which they led, each with its current offset there."""
     placed: list[TextChange] = []
     for change in changes:
         placed = [replace(item, start=change.move_offset(item.start)) for item in placed] + [change]

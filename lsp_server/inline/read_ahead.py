@@ -1,6 +1,6 @@
-"""Has the worker read the prompt where the cursor rests, so that the first suggestion there comes sooner.
+"""Prefills the prompt where the cursor rests, so that the first suggestion there comes sooner.
 
-The worker reads it in small pieces while nobody waits, and writes nothing. Only a local, loaded model is asked.
+The worker prefills in small chunks while nobody waits, and decodes nothing. Only a local, loaded model does so.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class ReadAheadPrefill(Feature):
-    """Reads ahead once per line and version of a document, for the place where the cursor rested last."""
+    """Prefills once per line and version of a document, for the position where the cursor rested last."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._prefilled_line: tuple[str, int, int] | None = None
-        """The document, its version, and the start of the line that was read last."""
+        """The document, its version, and the start of the line that was prefilled last."""
         self._task: asyncio.Task[None] | None = None
 
     def cursor_rested(self, document: Document, offset: int) -> None:

@@ -21,7 +21,7 @@ part of the fill, it renders only the remainder, which may be empty.
 
 @dataclass(eq=False)
 class InlineRequest:
-    """A request at a cursor, which follows the text. An automatic one waits for a pause of `pause_s`.
+    """A request at a cursor, which follows the text. An automatic request first waits `pause_s`.
 
     `wants_empty`: ranges are empty where nothing after the cursor is replaced.
     """
@@ -36,7 +36,7 @@ class InlineRequest:
     make_reply: Callable[[ShownSuggestions], Any] = list
     """Builds the LSP reply from the suggestions, best first, using the document as it is when the reply is sent."""
     result: "asyncio.Future[Any]" = field(init=False, repr=False)
-    """The answer, once the request waits for one; may be cancelled."""
+    """The reply, once the request waits for one; may be cancelled."""
 
     @property
     def is_open(self) -> bool:

@@ -42,11 +42,11 @@ _refinements = count(1)
 
 @dataclass(frozen=True)
 class _Accepted:
-    """The user accepted `text`, the start of a suggestion or all of it. What follows is prefetched for `then`."""
+    """The user accepted `text`, the start of a suggestion or all of it. `next_request` prefetches what follows."""
 
     suggestion_id: str
     text: str
-    then: InlineRequest | None
+    next_request: InlineRequest | None
 
 
 @dataclass(eq=False)
@@ -57,13 +57,13 @@ class _DocumentState:
     history: SuggestionHistory
     running: list[FillComputation] = field(default_factory=list)
     accepted: _Accepted | None = None
-    """What the user accepted last, until it is in the text: editors report it before or after the change."""
-    silence: tuple[int, int, str] | None = None
-    """The version and the offset at which a request last found nothing, and why."""
+    """The last acceptance, until its text is in the document: editors report it before or after the change."""
+    empty_result: tuple[int, int, str] | None = None
+    """The version, the offset and the reason of the last request that got no suggestion."""
 
-    def explain(self, request: InlineRequest, reason: str) -> None:
-        """Keeps why a request finds nothing."""
-        self.silence = self.document.version, request.cursor.offset, reason
+    def record_empty(self, request: InlineRequest, reason: str) -> None:
+        """Records why a request gets no suggestion."""
+        self.empty_result = self.document.version, request.cursor.offset, reason
 
 
 class InlineService(Feature):
@@ -84,12 +84,12 @@ class InlineService(Feature):
         self._states[uri] = _DocumentState(document, SuggestionHistory(document.text))
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
-        """Moves the suggestions along; the changes may accept or reject some."""
+        """Adapts the suggestions and computations to the changes, which may accept or reject some."""
         state = self._states.get(uri)
         if state is None or not changes:
             return
         for suggestion in state.history.changed(changes, state.document.text):
-            if not state.history.is_shown(suggestion.computation_id):  # none of its other texts continues
+            if not state.history.is_shown(suggestion.computation_id):  # the user typed over its other texts, too
                 self._session.features.rejected(uri, suggestion.computation_id)
         accepted = state.history.pasted_suggestion(changes)
         if accepted is not None:
@@ -104,9 +104,9 @@ class InlineService(Feature):
                 self._cancel(state, computation)
 
     def complete(self, uri: str, request: InlineRequest) -> Any:
-        """The request's reply: immediately if the suggestions are known, otherwise a future of it.
+        """Returns the reply if suggestions are cached, otherwise a future of it.
 
-        Cancelling the future cancels the request. Nothing is found if something newer came, and at the deadline.
+        Cancelling the future cancels the request. A newer request and the deadline make the reply empty.
         """
         state = self._states.get(uri)
         if state is None:
@@ -121,31 +121,33 @@ class InlineService(Feature):
             return request.make_reply(suggestions)
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
-        late_s = ANSWER_GRACE_S if request.invoked else 0.0  # until after the user is told why
-        timer = loop.call_at(request.budget.deadline.time_s + late_s, self._time_out, state, request)
+        grace_s = ANSWER_GRACE_S if request.invoked else 0.0  # a failure that explains itself may come first
+        timer = loop.call_at(request.budget.deadline.time_s + grace_s, self._time_out, state, request)
         request.result.add_done_callback(lambda _: timer.cancel())
-        self._join_or_begin(state, request)
+        self._join_or_start(state, request)
         self._cancel_unwanted(state, prefetches=False)
         return request.result
 
     def no_suggestion_reason(self, uri: str, offset: int) -> str | None:
-        """Why the last request at this place found nothing; None if it found something, or there was none."""
+        """Why the last request at `offset` got no suggestion; None if it got one, or there was no request."""
         state = self._states.get(uri)
-        silence = state.silence if state else None
-        return silence[2] if state and silence and silence[:2] == (state.document.version, offset) else None
+        if state is None or state.empty_result is None:
+            return None
+        version, empty_offset, reason = state.empty_result
+        return reason if (version, empty_offset) == (state.document.version, offset) else None
 
     def _time_out(self, state: _DocumentState, request: InlineRequest) -> None:
         if request.is_open:
-            state.explain(request, FillResult([], is_late=True).empty_reason(request.budget))
+            state.record_empty(request, FillResult([], is_late=True).empty_reason(request.budget))
         request.answer()
 
     def find_suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
-        """A suggestion in its current place; None if it is unknown, accepted or rejected."""
+        """A suggestion with its current range; None if it is unknown, accepted or rejected."""
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
     def show_refined(self, uri: str, requested: Suggestion, text: str) -> bool:
-        """Shows `text` instead of a suggestion, as that was on request; False if it is gone or differs."""
+        """Shows `text` instead of the suggestion `requested`; False if that is gone or has changed since."""
         state = self._states.get(uri)
         return state is not None and state.history.insert_refined(requested, f"refined-{next(_refinements)}.0", text)
 
@@ -155,8 +157,8 @@ class InlineService(Feature):
             self._session.features.rejected(uri, suggestion.computation_id)
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
-        """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
-        is one of these. Prefetches what follows, unless that or fills for this document are switched off.
+        """Accepts the first `units` code units (of the negotiated encoding) of a shown suggestion, or all of it.
+        Prefetches what follows, unless prefetch or fills for this document are switched off.
         """
         suggestion = self.find_suggestion(uri, suggestion_id)
         if suggestion is None or suggestion.shown_from is None or units == 0:
@@ -177,10 +179,10 @@ class InlineService(Feature):
         self._prefetch(uri, state)
 
     def _cached_suggestions(self, state: _DocumentState, request: InlineRequest) -> ShownSuggestions | None:
-        """The suggestions that need no computation; None if one is needed."""
-        state.silence = None
+        """The cached suggestions for a request; None if it needs a computation."""
+        state.empty_result = None
         if state.history.is_after_undo and not request.invoked:
-            state.explain(request, _AFTER_UNDO)
+            state.record_empty(request, _AFTER_UNDO)
             return ()
         suggestions = state.history.suggestions_for(request)
         if not suggestions or (request.invoked and not offers_choice(suggestions)):
@@ -188,31 +190,31 @@ class InlineService(Feature):
         self._show(state, suggestions, request)
         return suggestions
 
-    def _join_or_begin(self, state: _DocumentState, request: InlineRequest) -> None:
-        """Has a running computation answer a request, or a new one if none can."""
+    def _join_or_start(self, state: _DocumentState, request: InlineRequest) -> None:
+        """Attaches a request to a running computation that can answer it, or starts one."""
         text = state.document.text
         running = next((item for item in state.running if item.can_answer(text, request)), None)
         if running is None:
-            self._begin(state, request)
+            self._start_when_parsed(state, request)
         else:
             self._attach(state, running, request)
 
-    def _begin(self, state: _DocumentState, request: InlineRequest) -> None:
+    def _start_when_parsed(self, state: _DocumentState, request: InlineRequest) -> None:
         """Starts a computation for a request, once the document is parsed."""
         if state.document.parse_job() is None:
             self._compute(state, request, state.document.snapshot())
             return
 
-        def parsed(parsing: "asyncio.Task[Snapshot | None]") -> None:
+        def on_parsed(parsing: "asyncio.Task[Snapshot | None]") -> None:
             if not parsing.cancelled():
                 self._compute(state, request, parsing.result())
 
         parsing = asyncio.create_task(self._session.parsed_snapshot(state.document))
-        parsing.add_done_callback(parsed)
+        parsing.add_done_callback(on_parsed)
         request.result.add_done_callback(lambda _: parsing.cancel())
 
     def _compute(self, state: _DocumentState, request: InlineRequest, snapshot: Snapshot | None) -> None:
-        """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
+        """Starts a computation for a request and cancels prefetches; replies with nothing if there is no hole."""
         hole = hole_for_ghost_text(snapshot, request.cursor, request.marker) if snapshot else None
         if snapshot is None or hole is None:
             request.answer()
@@ -224,7 +226,7 @@ class InlineService(Feature):
         self._attach(state, computation, request)
 
     def _prefetch(self, uri: str, state: _DocumentState) -> None:
-        """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
+        """Prefetches what follows an accepted suggestion as soon as that is in the text, unless a request waits."""
         accepted = state.accepted
         suggestion = state.history.get(accepted.suggestion_id) if accepted else None
         text = state.document.text
@@ -236,8 +238,8 @@ class InlineService(Feature):
         is_whole = accepted.text == suggestion.text
         self._session.features.accepted(uri, suggestion.accepted_event(len(accepted.text)))
         if is_whole:
-            state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
-        request = accepted.then
+            state.history.reject(suggestion.id)  # if the user deletes the text, it does not reappear by itself
+        request = accepted.next_request
         if request is None or any(
             computation.is_wanted for other_state in self._states.values() for computation in other_state.running
         ):
@@ -257,22 +259,22 @@ class InlineService(Feature):
 
     def _attach(self, state: _DocumentState, computation: FillComputation, request: InlineRequest) -> None:
         computation.waiting.append(request)
-        if computation.grace is not None:
-            computation.grace.cancel()
-            computation.grace = None
+        if computation.expiry_timer is not None:
+            computation.expiry_timer.cancel()
+            computation.expiry_timer = None
         request.result.add_done_callback(lambda _: self._request_ended(state, computation, request))
 
     def _request_ended(self, state: _DocumentState, computation: FillComputation, request: InlineRequest) -> None:
-        """If a request was cancelled, keeps its computation for a moment in case another one takes it over."""
+        """After a cancelled request, keeps its computation for `GRACE_S`, so that the next request can take it over."""
         if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
         if not computation.is_sent:
             self._cancel(state, computation)
         else:
-            computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
+            computation.expiry_timer = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
 
     def _follow(self, state: _DocumentState, computation: FillComputation, changes: Sequence[TextChange]) -> None:
-        """Ends a computation that disagrees with the new text, or begins it again with what was typed in the hole."""
+        """Cancels a computation that disagrees with the new text, or restarts it if only its draft does."""
         for change in changes:
             for request in computation.waiting:
                 request.cursor = request.cursor.after_change(change)
@@ -280,25 +282,25 @@ class InlineService(Feature):
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._cancel(state, computation)
         elif computation.contradicts_typed:
-            self._begin_again(state, computation)
+            self._restart(state, computation)
 
     def _take_draft(self, state: _DocumentState, computation: FillComputation, draft: Draft) -> None:
         computation.draft = draft
         if computation not in state.running:
             return
         if computation.contradicts_typed:
-            self._begin_again(state, computation)
+            self._restart(state, computation)
         else:
             computation.show_draft(draft)
 
-    def _begin_again(self, state: _DocumentState, computation: FillComputation) -> None:
-        """Stops a computation, and begins another one with what was typed if any request waits."""
+    def _restart(self, state: _DocumentState, computation: FillComputation) -> None:
+        """Stops a computation; if requests wait, starts another one that includes the typed text."""
         self._end(state, computation)
-        self._ask_again(state, computation.waiting)
+        self._recompute(state, computation.waiting)
 
     async def _run(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> None:
-        """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
-        cancels the request.
+        """Computes a fill after a pause and answers the waiting requests, with nothing if that fails. Cancelling the
+        task cancels the request in the worker.
         """
         try:
             result = await self._fill(state, computation, pause_s)
@@ -314,7 +316,7 @@ class InlineService(Feature):
                 request.result.set_exception(error)
 
     async def _fill(self, state: _DocumentState, computation: FillComputation, pause_s: float) -> FillResult:
-        """The worker's answer; an empty one if it fails, or may not see the document."""
+        """Requests the fill from the worker; empty if that fails or the worker may not see the document."""
         request = computation.request
         client = self._session.worker.client
         try:
@@ -351,21 +353,21 @@ class InlineService(Feature):
         return FillResult([], is_late=False)
 
     def _complete(self, state: _DocumentState, computation: FillComputation, result: FillResult) -> None:
-        """Stores the results and answers the waiting requests; asks again where none continues what was typed."""
+        """Stores the results and answers the waiting requests; recomputes if none continues what was typed."""
         self._remove(state, computation)
         state.history.add(computation.suggestions(result))
         is_reported = False
         for request in computation.waiting:
             if not request.is_open:
-                continue  # it was late
+                continue  # it has timed out
             suggestions = state.history.suggestions_for(request)
             if not suggestions and computation.was_typed_in:
-                self._ask_again(state, [request])
+                self._recompute(state, [request])
                 continue
             if not suggestions:
                 reason = _REJECTED if result.candidates else result.empty_reason(request.budget)
                 log.debug("no inline completion: %s", reason)
-                state.explain(request, reason)
+                state.record_empty(request, reason)
             self._show(state, suggestions, request, None if is_reported else computation)
             request.answer(suggestions)
             is_reported = is_reported or bool(suggestions)
@@ -384,12 +386,12 @@ class InlineService(Feature):
             event = ShownEvent(first.computation_id, "asked" if request.invoked else "typing", waited_ms)
             self._session.features.shown(state.document.uri, event)
 
-    def _ask_again(self, state: _DocumentState, waiting: Sequence[InlineRequest]) -> None:
-        """Computes at once for requests that have waited for something else than the user typed."""
+    def _recompute(self, state: _DocumentState, waiting: Sequence[InlineRequest]) -> None:
+        """Computes, without a pause, for requests whose computation does not continue what the user typed."""
         for request in waiting:
             if request.is_open:
                 request.pause_s = 0.0
-                self._join_or_begin(state, request)
+                self._join_or_start(state, request)
 
     def _cancel(self, state: _DocumentState, computation: FillComputation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""
@@ -411,9 +413,9 @@ class InlineService(Feature):
 
     def _remove(self, state: _DocumentState, computation: FillComputation) -> None:
         state.running.remove(computation)
-        if computation.grace is not None:
-            computation.grace.cancel()
+        if computation.expiry_timer is not None:
+            computation.expiry_timer.cancel()
 
 
 class CompletionListService(InlineService):
-    """The suggestions in the list of an editor that also shows ghost text: neither's answers make the other's stale."""
+    """Serves an editor's completion list apart from its ghost text, so that neither's requests supersede the other's."""

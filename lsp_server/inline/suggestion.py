@@ -1,4 +1,4 @@
-"""A suggestion, and the part of it still to be typed. Its range keeps what is typed in it, so the result stays."""
+"""A suggestion, and the part of it that is not typed yet. Its range includes what the user types in it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class GhostText:
     text: str
 
     def is_start_of(self, other: "GhostText") -> bool:
-        """Whether it is only the start of another one in the same place."""
+        """Whether this is only the start of `other` in the same range."""
         is_start = self.text != other.text and other.text.startswith(self.text)
         return is_start and (self.start, self.end) == (other.start, other.end)
 
@@ -46,7 +46,7 @@ class Suggestion:
     hole: HoleSpan
     invoked: bool = False
     shown_from: int | None = None
-    """The user last saw `text` from this character on; None: never."""
+    """The user last saw `text` from this character on; None if it was never shown."""
     is_refined: bool = False
     """Whether the partner wrote it to replace another one."""
 
@@ -79,7 +79,7 @@ class Suggestion:
             return self._extending_selected(text, *selected)
         typed = text[anchor.start : offset]
         suffix = text[offset : anchor.end]
-        if (typed, suffix) == (anchor.typed_prefix, anchor.replaced_suffix):  # as when it was made, whatever the text
+        if (typed, suffix) == (anchor.typed_prefix, anchor.replaced_suffix):  # nothing was typed in the range
             return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + suffix) else None
         if not self.continues(typed):
             return None
@@ -97,7 +97,7 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed_part(self, text: str) -> str:
-        """The text typed in its range, without what an editor closed by itself: the longest that fits."""
+        """The longest start of the text that was typed in the range, without brackets that the editor closed."""
         anchor = self.anchor
         current = text[anchor.start : anchor.end].removesuffix(anchor.replaced_suffix)
         for end in range(len(current), anchor.cursor, -1):
