@@ -50,8 +50,8 @@ from lsp_server.usage.statistics import StatisticsFeature, StatisticsWriter
 
 @dataclass(frozen=True)
 class MethodHandler:
-    """How to handle a method. A handler with `otherwise`, the reply if the document may not be filled, also gets the
-    document. `params` is the type of params that lsprotocol does not know.
+    """How to handle a method. With `otherwise`, the reply if the document may not be filled, the handler also gets the
+    document. `params` is the type of the params if lsprotocol does not know them.
     """
 
     handler: Callable[..., Any]
@@ -130,9 +130,9 @@ class InfillServer(LanguageServer):
             **{name: partial(method.handle, name, self.session) for name, method in METHODS.items()},
             types.SHUTDOWN: lambda _: self.protocol.leave(),
         }
-        self.protocol.on_unreadable = self._lose
+        self.protocol.on_unreadable = self._mark_desynced
 
-    def _lose(self, method: str, params: Any) -> None:
+    def _mark_desynced(self, method: str, params: Any) -> None:
         """A notification could not be decoded: after a lost edit, our text no longer matches the editor's."""
         if method not in _EDITS:
             return

@@ -29,25 +29,25 @@ from lsp_server.worker import OnDraft, WorkerClient
 STALE_MESSAGE = "the file has changed since the request; try again"
 CANNOT_APPLY_MESSAGE = "this editor does not support workspace/applyEdit"
 REWORK_STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
-"""How much of a selection to noise.
+"""The share of a selection's tokens to noise.
 
 Of 40 Python statements the embedded checkpoint keeps 0.88, 0.68 and 0.40 (mean similarity, 1 is unchanged), and 36, 28
 and 25 of the results parse. Below 0.2 many come back unchanged.
 """
 MAX_REWORK_CHARACTERS = 4000
-"""No canvas holds more."""
+"""No canvas is larger."""
 MAX_INSTRUCTION_CHARACTERS = 500
 MAX_REPAIRS = 3
 _REPAIR_CANDIDATES = 6
-"""Ask for more candidates to repair a statement: many do not parse, and those come last."""
+"""A repair requests more candidates, since many do not parse; those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
 """Tried while the result does not parse. With these, 28 of 29 Python statements do; with a single one, two thirds."""
 _placeholders: WeakKeyDictionary[Source, dict[str, tuple[HoleSpan, ...]]] = WeakKeyDictionary()
-"""Caches the placeholders of texts that are still in use, by marker."""
+"""The placeholders of texts that are still in use, by marker."""
 
 
 class ActionNotDoneError(Exception):
-    """Nothing was changed. str() says why, and suggests a next step if there is one."""
+    """The action changed nothing. str() tells the user why, and what to do next if that helps."""
 
 
 class ActionCancelledError(ActionNotDoneError):
@@ -90,9 +90,9 @@ _NO_HOLES = {
 
 @dataclass(frozen=True)
 class Action:
-    """An action on `holes`, for the selection [start, end]. `requested_strength`: how much to noise, 0 to 1; None:
-    the kind's default. `variant` tells apart those that differ only in that; `diagnostic` is the index of the
-    diagnostic that it answers.
+    """An action on `holes`, for the selection [start, end]. `requested_strength` is the share to noise, 0 to 1; None is
+    the kind's default. `variant` distinguishes actions that differ only in strength. `diagnostic` is the index of the
+    diagnostic to repair.
     """
 
     kind: ActionKind
@@ -127,7 +127,7 @@ class Action:
         on_draft: OnDraft | None = None,
         context: tuple[Snippet, ...] = (),
     ) -> FilledHoles:
-        """The new text of each hole; adds noise while it breaks the parse. Raises ActionNotDoneError, WorkerError."""
+        """The new text of each hole; a repair adds noise until it parses. Raises ActionNotDoneError, WorkerError."""
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:
@@ -163,7 +163,7 @@ class Action:
 
 
 def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
-    """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor."""
+    """The actions for [start, end]; several may have the same holes. `automatic`: the user did not ask for actions."""
     every = file_placeholders(source, marker)
     touched = spans_touching(every, start, end)
     inside = function_placeholders(source, marker, start, end)
@@ -189,7 +189,7 @@ def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic
 
 
 def partner_refine_actions(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
-    """The action that asks the partner about the selection, under this title."""
+    """The action that has the partner improve the selection, under this title."""
     span = (
         None if spans_touching(file_placeholders(source, marker), start, end) else hole_in_selection(source, start, end)
     )

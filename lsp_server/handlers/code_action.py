@@ -1,4 +1,4 @@
-"""`textDocument/codeAction` lists the possible actions and asks no model; `codeAction/resolve` or a command does."""
+"""`textDocument/codeAction` lists the possible actions without a model; `codeAction/resolve` or a command runs one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -55,8 +55,8 @@ _numbers = count(1)
 
 
 class ActionRequest(Struct, frozen=True):
-    """An action for a range, of that `version` of the document only if given. With `tell`, shows the user why nothing
-    was done. It is the argument of the action's command, and with its kind the `data` of its code action.
+    """The argument of an action's command and, with `kind`, the `data` of its code action. Refused if the document no
+    longer has the `version`, if that is given. `tell`: show the user why nothing was done.
     """
 
     uri: str
@@ -109,11 +109,11 @@ async def perform_action(
         raise ActionNotDoneError(f"cannot fill: {failure}") from failure
     if not session.is_current(snapshot):
         raise ActionNotDoneError(STALE_MESSAGE)
-    done_id = f"action-{next(_numbers)}"
-    session.features.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms))
-    session.feature(PartnerRefiner).expect_edit(done_id, snapshot, holes, texts)
+    action_id = f"action-{next(_numbers)}"
+    session.features.shown(uri, ShownEvent(action_id, "action", budget.deadline.elapsed_ms))
+    session.feature(PartnerRefiner).expect_edit(action_id, snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
-    return ActionResult(edit, action.activity, done_id, unfilled_message(texts, current_hole_texts(snapshot, holes)))
+    return ActionResult(edit, action.activity, action_id, unfilled_message(texts, current_hole_texts(snapshot, holes)))
 
 
 async def _texts(
@@ -132,7 +132,7 @@ async def _texts(
     result = await action.fill(
         worker,
         snapshot,
-        budget.restarted() if is_refined else budget,  # measured by the partner
+        budget.restarted() if is_refined else budget,  # the partner's time starts now
         marker=session.settings_of(snapshot.uri).marker,
         on_draft=on_draft,
         context=context,
@@ -165,7 +165,7 @@ RequestedKinds = Sequence[types.CodeActionKind | str] | None
 
 
 async def code_action(session: Session, params: types.CodeActionParams, document: Document) -> list[CodeAction]:
-    """Looks in a thread, because a long file may have thousands of holes."""
+    """Lists the code actions. Looks for holes in a thread, because a long file may have thousands."""
     only = params.context.only
     if not (
         _requests_ours(only)
@@ -178,17 +178,17 @@ async def code_action(session: Session, params: types.CodeActionParams, document
         return []
     encoding = session.client_capabilities.encoding
     partner = session.partner.action_title if session.partner else ""
-    available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
-    offered = [_to_code_action(session, snapshot, action, params) for action in available]
+    available = await asyncio.to_thread(_actions_for, snapshot, params, marker, encoding, partner)
+    code_actions = [_to_code_action(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
-    if not session.client_capabilities.is_own_plugin:  # otherwise it tells where the cursor rests
+    if not session.client_capabilities.is_own_plugin:  # our plugins send where the cursor rests
         session.feature(ReadAheadPrefill).cursor_rested(document, cursor)
     next_edit = await _next_edit(session, document, snapshot, cursor, only)
-    return [*offered, *next_edit, *_download(session, params.context)]
+    return [*code_actions, *next_edit, *_download(session, params.context)]
 
 
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
-    """A button that downloads a real model, for clients without one of their own."""
+    """An action that downloads a better model, for clients without a button for it."""
     worker = session.worker
     is_automatic = context.trigger_kind == types.CodeActionTriggerKind.Automatic
     if is_automatic or session.client_capabilities.is_own_plugin or not worker.client.better_model:
@@ -202,7 +202,7 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
 async def _next_edit(
     session: Session, document: Document, snapshot: Snapshot, cursor: int, only: RequestedKinds
 ) -> list[CodeAction]:
-    """The next edit, for clients that do not show it themselves. A model's comes with a later request."""
+    """The next edit, for clients that show none in the text. One that needs a model comes with a later request."""
     capabilities = session.client_capabilities
     if capabilities.next_edits or not _requests(only, NEXT_EDIT_KIND):
         return []
@@ -219,13 +219,13 @@ async def _next_edit(
 
 
 def code_action_kind(action: Action) -> str:
-    """The code action kind in the protocol's sense, to which a user can bind a key."""
+    """The LSP code action kind, to which a user can bind a key."""
     if action.kind is ActionKind.REPAIR:
         return REPAIR_KIND
     return ".".join(filter(None, (FILL_KIND, action.kind.value, action.variant)))
 
 
-def _available(
+def _actions_for(
     snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding, partner: str
 ) -> list[Action]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
@@ -243,19 +243,19 @@ def _available(
 
 
 def _to_code_action(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
-    """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
+    """Converts an action. Its argument has `tell`, since editors do not show a command's reply."""
     diagnostics = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
-    offered = CodeAction(action.title, kind=code_action_kind(action), diagnostics=diagnostics or None, tags=tags)
+    code_action = CodeAction(action.title, kind=code_action_kind(action), diagnostics=diagnostics or None, tags=tags)
     range_ = lsp_range(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     options = {"strength": action.requested_strength, "instruction": action.instruction}
     argument |= {name: value for name, value in options.items() if value not in (None, "")}
     if session.client_capabilities.lazy_code_actions:
-        offered.data = {**argument, "kind": action.kind.value}
+        code_action.data = {**argument, "kind": action.kind.value}
     else:
-        offered.command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
-    return offered
+        code_action.command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
+    return code_action
 
 
 def _requests(only: RequestedKinds, kind: str) -> bool:
@@ -264,7 +264,7 @@ def _requests(only: RequestedKinds, kind: str) -> bool:
 
 
 def _requests_ours(only: RequestedKinds) -> bool:
-    """Whether the client asked for any of our kinds. If not, as on each save, there is nothing to do."""
+    """Whether the client asked for any of our kinds, which it does not do on each save."""
     is_ours = any(kind.startswith(f"{FILL_KIND}.") for kind in only or ())
     return is_ours or _requests(only, FILL_KIND) or _requests(only, REPAIR_KIND)
 

@@ -18,7 +18,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     if isinstance(first, types.TextDocumentContentChangeWholeDocument):  # on which later ones build
         session.resync(uri, params.text_document.version, first.text)
     document = session.documents.get(uri)
-    if document is None:  # never opened, or not allowed
+    if document is None:  # never opened, or refused because it may hold secrets
         return
     try:
         edits = [_edit(session, change) for change in params.content_changes]
@@ -66,7 +66,7 @@ def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumen
     for content in cells.text_content or ():
         try:
             did_change(session, types.DidChangeTextDocumentParams(content.document, content.changes))
-        except Exception as error:  # drops that cell; edits of other cells still apply
+        except Exception as error:  # that cell gets no more fills; edits of other cells still apply
             failed = error
     if failed is not None:
         raise failed

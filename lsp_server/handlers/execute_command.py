@@ -21,7 +21,7 @@ from lsp_server.worker import WorkerError
 
 RESTART_COMMAND = f"{COMMAND_PREFIX}restartWorker"
 REFINED_NOTIFICATION = "infill/refined"
-"""Tells that the partner has written something better."""
+"""Notifies the client that the partner has improved a suggestion."""
 CommandAnswer = dict[str, Any]
 Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaitable[CommandAnswer]]
 
@@ -71,19 +71,19 @@ def _answer(session: Session, request: ActionRequest, *, applied: bool, reason: 
 async def _restart_worker(session: Session) -> CommandAnswer:
     try:
         if session.partner is not None:
-            await session.partner.restart(load=False)  # so that the next one rereads the token
-        others = await session.worker.restart()
+            await session.partner.restart(load=False)  # its next worker reads the token again
+        other_clients = await session.worker.restart()
     except WorkerError as failure:
         return build_answer(applied=False, reason=str(failure))
-    if not others:
+    if not other_clients:
         return build_answer(applied=True)
-    reason = f"other clients that used the worker ({others}) get the new one with their next request"
+    reason = f"other clients that used the worker ({other_clients}) get the new one with their next request"
     session.editor.show(reason, types.MessageType.Info)
     return build_answer(applied=True, reason=reason)
 
 
 async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
+    """Downloads a model of the catalogue. If the model setting is `auto`, then loads the best model."""
     request: PullArgument = decode_argument(params, PullArgument)
     try:
         await session.editor.run_with_progress(
@@ -97,7 +97,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
     try:
         if session.settings.model == AUTO:
             await session.worker.client.choose_again()
-    except WorkerError:  # it had no model so far
+    except WorkerError:  # the worker had no model yet
         return await _restart_worker(session)
     return build_answer(applied=True)
 
@@ -108,7 +108,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Command
 
 
 def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
-    """The URI of a document and the id of a suggestion, which a command's arguments name the other way round."""
+    """The document's URI and the suggestion's id. A command's arguments have them in the opposite order."""
     match params.arguments:
         case [str(suggestion_id), str(uri), *_]:
             return uri, suggestion_id
@@ -137,4 +137,4 @@ COMMANDS: dict[str, Handler] = {
     REFINE_SUGGESTION_COMMAND: _refine_suggestion,
     RESTART_COMMAND: lambda session, _: _restart_worker(session),
 }
-"""Every command and its handler. Like any handler, it runs on arrival."""
+"""Every command and its handler, which is called on arrival, like that of any method."""

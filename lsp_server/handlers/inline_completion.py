@@ -26,7 +26,7 @@ DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
 DID_REST = "infill/didRest"
 TRIGGER_CHARACTERS = (".", "(", "=", ":")
-"""Few: each opens the editor's list, with everything else in it."""
+"""Only a few, since each one opens the editor's list with the items of all servers."""
 
 
 def inline_completion(session: Session, params: types.InlineCompletionParams, document: Document) -> Any:
@@ -51,9 +51,9 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
     def build_list(suggestions: ShownSuggestions) -> InlineCompletionList:
         text = document.text
         offset = request.cursor.offset
-        line_parts = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-        line = line_parts if capabilities.is_neovim else ()
-        items = [inline_item(document.uri, document.lines, *each, capabilities.encoding, line) for each in suggestions]
+        around_cursor = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+        line = around_cursor if capabilities.is_neovim else ()
+        items = [inline_item(document.uri, document.lines, *pair, capabilities.encoding, line) for pair in suggestions]
         return InlineCompletionList(items=items)
 
     request.make_reply = build_list
@@ -74,7 +74,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         return CompletionList(is_incomplete=False, items=[])
     session.mark_recently_used(document.uri)
     settings = session.settings_of(document.uri)
-    # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
+    # clients send `Invoked` even for automatic requests while a word is typed, so it gets no larger budget
     invoked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
     offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     budget = FillBudget.from_settings(settings, invoked=False)
@@ -87,7 +87,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     version = document.version
 
     def build_list(suggestions: ShownSuggestions) -> CompletionList:
-        """Always incomplete: each typed character may bring other suggestions."""
+        """The list is always incomplete, as each typed character may bring other suggestions."""
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
         numbered = enumerate(suggestions)
@@ -123,13 +123,13 @@ class DidRejectParams(Struct, frozen=True, rename="camel"):
 
 
 class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
-    """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
+    """`accepted_length` counts code units, in the negotiated encoding, from the start of the item's text; None: all."""
 
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
 
 
 class DidRestCursorParams(Struct, frozen=True, rename="camel"):
-    """Where the cursor has rested for a moment, in the focused document."""
+    """The position where the cursor has rested for a moment, in the focused document."""
 
     text_document: RawDocument
     position: RawPosition
@@ -151,7 +151,7 @@ def accept_suggestion(session: Session, uri: str, suggestion_id: str, units: int
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:
-    """The user rejected an inline completion; it does not come back automatically."""
+    """The user rejected an inline completion, which then does not reappear automatically."""
     for service in session.features.of_class(InlineService):
         service.reject(params.text_document.uri, params.id)
     session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

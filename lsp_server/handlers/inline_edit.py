@@ -21,7 +21,7 @@ class InlineEditParams(Struct, frozen=True, rename="camel"):
 
 
 NO_EDITS: dict[str, Any] = {"edits": []}
-"""No edit follows."""
+"""The reply if there is no next edit."""
 
 
 async def inline_edit(session: Session, params: InlineEditParams, document: Document) -> dict[str, Any]:
@@ -44,7 +44,7 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
 
 
 def accept_command(uri: str, offer: Offer) -> types.Command:
-    """The command that the client runs once an offer is in the text."""
+    """The command that the client runs after it has applied an offer."""
     return types.Command(f"Next edit: {offer.edit.why}", ACCEPT_COMMAND, arguments=[offer.id, uri])
 
 

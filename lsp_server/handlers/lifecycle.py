@@ -1,4 +1,4 @@
-"""A client states its capabilities, begins to listen, changes its settings and workspace folders, and leaves."""
+"""The life of a session: initialisation, changes of settings and workspace folders, shutdown."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ async def did_change_configuration(session: Session, params: types.DidChangeConf
 
 
 async def request_settings(session: Session) -> None:
-    """Requests the client's settings, if it has them, for each folder and for none. No answer changes nothing."""
+    """Requests the client's settings, for each folder and for none. Without a reply they stay as they are."""
     if not session.client_capabilities.configuration:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
@@ -78,7 +78,7 @@ def _folders(params: Mapping[str, Any]) -> list[str]:
 
 
 async def initialized(session: Session, _: types.InitializedParams) -> None:
-    """The client listens now: show problems, begin to load the model, and ask for its settings."""
+    """The client is ready: shows problems, begins to load the model, and requests the client's settings."""
     session.show_problems()
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
@@ -90,13 +90,13 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
 
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:
-    """Answer every request that still runs, keep nothing, and leave the worker to others."""
+    """Answers every running request, forgets the documents, and disconnects from the worker."""
     await protocol.drain(SHUTDOWN_S)
     await end_session(session)
 
 
 async def end_session(session: Session) -> None:
-    """Forgets the documents and leaves the worker, without waiting for a hung one."""
+    """Forgets the documents and disconnects from the worker, without waiting for one that hangs."""
     session.close()
     await session.features.ended()
     try:

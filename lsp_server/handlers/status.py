@@ -36,7 +36,7 @@ async def status(session: Session, params: StatusParams) -> dict[str, Any]:
 
 
 def _document_report(session: Session, params: StatusParams) -> dict[str, Any]:
-    """The keys about a document when the request arrives; none if the request names no document."""
+    """The keys of the report about a document; none if the request names no document."""
     if params.text_document is None:
         return {}
     uri = params.text_document.uri
@@ -56,7 +56,7 @@ def _document_report(session: Session, params: StatusParams) -> dict[str, Any]:
 
 
 async def model_offer(session: Session, _: Any) -> dict[str, Any]:
-    """What an editor tells a new user once: a better model for this machine, if the embedded one must do."""
+    """The model to offer to a new user, once: a better one for this machine while the embedded one is in use."""
     chosen = session.settings.model
     answer: dict[str, Any] = {"offer": None, "problem": "", "model": None if chosen == AUTO else chosen}
     if chosen == AUTO:

@@ -418,4 +418,4 @@ class InlineService(Feature):
 
 
 class CompletionListService(InlineService):
-    """Serves an editor's completion list apart from its ghost text, so that neither's requests supersede the other's."""
+    """Serves an editor's completion list apart from its ghost text, so that neither supersedes the other's requests."""

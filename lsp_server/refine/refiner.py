@@ -1,4 +1,4 @@
-"""Asks the partner to improve a suggestion."""
+"""Has the partner, a larger model, improve a suggestion."""
 
 import asyncio
 import dataclasses
@@ -27,12 +27,12 @@ class NotRefinedError(Exception):
 
 
 class PartnerRefiner(Feature):
-    """Improves suggestions, and tells when the edit of an action is in the text."""
+    """Improves suggestions, and reports an action as accepted once its edit is in the text."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._expected: dict[str, tuple[str, int]] = {}
-        """By document: the id of the last answer sent as an edit, and the hash of the text once it is applied."""
+        """By document: the id of the last action sent as an edit, and the hash of the text after it."""
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
@@ -52,7 +52,7 @@ class PartnerRefiner(Feature):
         self._drop_gone(uri)
 
     def expect_edit(self, answer_id: str, snapshot: Snapshot, spans: Sequence[HoleSpan], texts: Sequence[str]) -> None:
-        """The editor gets an edit that fills these holes; once it is in the text, the answer counts as accepted."""
+        """Expects an edit that fills these holes: once it is in the text, the answer counts as accepted."""
         self._expected[snapshot.uri] = answer_id, hash(splice(snapshot.text, spans, texts))
 
     async def refine_suggestion(self, uri: str, suggestion_id: str) -> None:
@@ -73,7 +73,7 @@ class PartnerRefiner(Feature):
         task.result()
 
     def _drop_gone(self, uri: str) -> None:
-        """A suggestion may have been accepted or rejected: the partner is not asked about one that is gone."""
+        """Cancels the refinement of a suggestion that was accepted or rejected meanwhile."""
         name, task = self._running.get(uri, ("", None))
         if task is not None and self._find_suggestion(uri, name) is None:
             task.cancel()
@@ -84,7 +84,7 @@ class PartnerRefiner(Feature):
         return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 
     async def _refine(self, uri: str, suggestion_id: str) -> None:
-        """The partner's deadline counts from its own request."""
+        """Requests the refinement. The deadline counts from this request on."""
         partner = self._session.partner_connection
         service_and_draft = self._find_suggestion(uri, suggestion_id)
         snapshot = self._session.snapshot(uri)

@@ -53,8 +53,8 @@ class Session:
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
         self._file_system = BlockingIo()
         self._links: dict[str, tuple[str, ...]] = {}
-        """Where the links on each document's path led when last followed."""
-        self._lost: dict[str, str] = {}
+        """The targets of the links on each document's path, as of the last time they were followed."""
+        self._desynced: dict[str, str] = {}
         """The documents with an unreadable edit, and their languages."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -78,7 +78,7 @@ class Session:
         return self.settings_of(uri).next_edit.enabled and self.disabled_reason(uri) is None
 
     def start(self, capabilities: ClientCapabilities, options: Any, folders: Sequence[str] = ()) -> None:
-        """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
+        """Starts with the client's capabilities, its start options, and the URIs of its workspace folders."""
         self.client_capabilities = capabilities
         self.editor.takes_notifications = capabilities.notifications
         self.configuration = self._configured(options, folders)
@@ -89,13 +89,13 @@ class Session:
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
 
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Runs `work`, at most until the client is gone."""
+        """Runs `work`, at most until the client disconnects."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def connect_edit_model(self) -> None:
-        """Once the client listens: `auto` takes a third of a second of a processor, in a thread."""
+        """Connects to the edit model. Resolving `auto` takes a third of a second of processor time, in a thread."""
         if options := await asyncio.to_thread(edit_model_options, self.settings):
             self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
 
@@ -112,12 +112,12 @@ class Session:
             self.show_problems()
 
     def show_problems(self) -> None:
-        """Tells the user about problems with the settings; each once."""
+        """Tells the user about each problem with the settings once."""
         for problem in self.configuration.problems:
             self.warn(problem)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
-        """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
+        """Opens a document unless it may hold secrets. The targets of links on its path are known a moment later."""
         self.forget_document(uri)
         self.refresh_settings()
         if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
@@ -127,7 +127,7 @@ class Session:
         self.run_in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
     def normalise_for_neovim(self, text: str) -> str:
-        """Text from the editor, with the line ends that it wants to have back."""
+        """Converts text from the editor to the line ends that the editor expects in edits."""
         return normalise_line_ends(text) if self.client_capabilities.is_neovim else text
 
     def forget_document(self, uri: str) -> None:
@@ -136,36 +136,36 @@ class Session:
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
-        self._lost.pop(uri, None)
+        self._desynced.pop(uri, None)
 
     def close(self) -> None:
-        """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
+        """Ends the session: stops the prefetches and drops all documents, which take by far the most memory."""
         for uri in tuple(self.documents):
             self.forget_document(uri)
         for task in self._tasks:
             task.cancel()
 
     def mark_desynced(self, *uris: str) -> None:
-        """Marks documents as out of sync after an unreadable edit: no fills until `resync`. Lost ones stay lost."""
+        """Marks documents as out of sync after an unreadable edit. They get no fills until `resync`."""
         opened = [uri for uri in uris if uri in self.documents]
         for uri in uris:
             document = self.documents.get(uri)
-            language = document.editor_language_id if document else self._lost.get(uri)
+            language = document.editor_language_id if document else self._desynced.get(uri)
             self.forget_document(uri)
             if language is not None:
-                self._lost[uri] = language
+                self._desynced[uri] = language
         if len(opened) == 1:
             self.warn(f"an edit of {file_name(opened[0])} {_LOST}")
         elif opened:
             self.warn("an edit could not be read; reopen your files to get suggestions")
 
     def resync(self, uri: str, version: int, text: str) -> None:
-        """The editor has sent the whole text of a document, which reopens it after a lost edit."""
-        if (language := self._lost.get(uri)) is not None:
+        """Reopens a document after an unreadable edit, with the whole text from the editor."""
+        if (language := self._desynced.get(uri)) is not None:
             self.open(uri, language, version, text)
 
     def show_failure(self, failure: StillLoadingError | WorkerUnresponsiveError) -> None:
-        """Tells why an explicit request found nothing; that the model is loading, once per load."""
+        """Tells the user why an explicit request got nothing; that the model is loading, only once per load."""
         if isinstance(failure, WorkerUnresponsiveError) or self.worker.claim_first_report_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
 
@@ -188,29 +188,29 @@ class Session:
         self.editor.show_once(message, types.MessageType.Warning)
 
     def disabled_reason(self, uri: str) -> str | None:
-        """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
+        """Why a document gets no fills; None if it does. Uses the known targets of its links and follows none."""
         document = self.documents.get(uri)
         language = document.editor_language_id if document else ""
-        closed = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
+        closed = f"an edit of it {_LOST}" if uri in self._desynced else "the document is not open"
         reason = self.configuration.disabled_reason(self._names_of(uri), language, self.settings_of(uri))
         return reason or (None if document else closed)
 
     async def fresh_disabled_reason(self, uri: str) -> str | None:
-        """The same, after following its links again and reading changed settings files: for a text that goes to the
-        model, not for each keystroke.
+        """`disabled_reason` after following the links again and reading changed settings files. For text that goes to
+        the model, not for each keystroke.
         """
         answers = await self._follow_links(uri)
         return self.disabled_reason(uri) or (None if answers else _UNANSWERED)
 
     async def _follow_links(self, uri: str) -> bool:
-        """Follows the links on a document's path again, and reads changed settings files. Returns whether the targets
-        are known. Forgets a document whose links lead to a secret. For a cell, follows also those of its notebook's
-        cells, whose text it shows.
+        """Follows the links on a document's path again, and reads changed settings files. Returns False if the file
+        system did not answer. Forgets a document whose links lead to a secret. For a cell, also follows the links of
+        the other cells, whose text the model sees.
         """
         home = self.notebooks.notebook_or_self(uri)
         uris = (home, uri, *self.notebooks.cells_of(home))
         paths = tuple(dict.fromkeys(filter(None, map(unresolved_path, uris))))
-        linked = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
+        linked = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # also of a diff's side
         work = partial(_refresh_names, paths, linked, self.configuration)
         has_changed, links = await self._file_system.run((paths, linked), work) or (False, None)
         if has_changed:
@@ -218,12 +218,11 @@ class Session:
         if links is not None and uri in self.documents:
             is_first = uri not in self._links
             self._links[uri] = links
-            names = (
-                self._names_of(uri) if is_first else links
-            )  # by the settings around it, its own name may be a secret's
+            # the first time, also checks the document's own name, by the settings of its folder
+            names = self._names_of(uri) if is_first else links
             if self.configuration.is_secret(names, self.settings_of(uri)):
                 self.forget_document(uri)
-                self._links[uri] = links  # until it is closed
+                self._links[uri] = links  # until the editor closes it
         return links is not None
 
     def _names_of(self, uri: str) -> tuple[str, ...]:
@@ -257,8 +256,8 @@ class Session:
     async def context_for(
         self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
     ) -> tuple[Snippet, ...] | None:
-        """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
-        `max_ms`. None if the model may not see the document, after following its links again.
+        """The snippets of other files for a hole at `offset`, as many as are found within `max_ms` and as the model of
+        this `status` can use. None if the model may not see the document, after following its links again.
         """
         if await self.fresh_disabled_reason(snapshot.uri):
             return None
