@@ -34,7 +34,7 @@ THREAD_SWITCH_S = 0.001
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
+    """Serves until the worker ends; returns the exit status. The process keeps the lock until its memory is free."""
     arguments = startup.parse_arguments(argv)
     startup.limit_heap()
     socket = WorkerSocket(arguments.socket, arguments.transport)
@@ -88,15 +88,15 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
 
 def _on_signals(stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
         try:
-            loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(signal_number, stop)
         except NotImplementedError:  # Windows
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+            signal.signal(signal_number, lambda *_: loop.call_soon_threadsafe(stop))
 
 
 async def _flush(connections: set[ClientConnection]) -> None:
-    """Gives the last messages a moment to go out, without waiting long for a client that does not read."""
+    """Sends the last messages, but does not wait longer than `FLUSH_S` for clients that do not read them."""
     if connections:
         await asyncio.wait([asyncio.create_task(connection.flush()) for connection in connections], timeout=FLUSH_S)
 

@@ -1,1 +1,1 @@
-"""The parts of the resident worker: sockets, clients, turns, loading. Nothing here looks at a request's text."""
+"""The parts of the resident worker: sockets, clients, scheduling, loading. None of them looks at a request's text."""

@@ -1,6 +1,6 @@
 """Runs a module that ends with the process that started it: `python -m inference.serving.child PID MODULE ARGUMENTS`.
 
-A killed command could otherwise leave a download behind that nobody sees. `PID` is the process to end with.
+Otherwise a download would continue unseen after its command was killed. `PID` is the process to end with.
 """
 
 import os
@@ -19,7 +19,7 @@ _LOOK_EVERY_S = 0.2
 
 
 def main() -> None:
-    """Runs the module, and watches the parent beside it."""
+    """Runs the module, and watches the parent in a thread."""
     escape_unencodable_output()
     parent = int(sys.argv[1])
     module = sys.argv[2]

@@ -20,15 +20,15 @@ if TYPE_CHECKING:  # it makes the connections
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
-"""Above this much unread output, the client counts as gone: what it does not read must not fill the memory."""
+"""With more unread output than this, the client is disconnected, since its messages must not fill the memory."""
 MAX_REQUESTS = 64
-"""How many requests one client may have in flight."""
+"""The most requests in flight of one client."""
 MAX_HELLO_BYTES = 4096
-"""An unidentified client may send no more than its first message needs."""
+"""The longest message of a client before its handshake."""
 
 
 class DisconnectClientError(Exception):
-    """The connection ends: the last message to the client has `code` and str()."""
+    """The client must be disconnected. The last message to it has `code` and str()."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -102,16 +102,16 @@ class ClientConnection:
             raise DisconnectClientError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
         if not isinstance(hello, messages.Hello):
             raise DisconnectClientError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
-        if hello.protocol != (ours := messages.PROTOCOL_VERSION):
-            said = f"this worker speaks protocol {ours}, the client {hello.protocol}; restart the editor"
-            raise DisconnectClientError(ErrorCode.WRONG_PROTOCOL, said)
+        if hello.protocol != (protocol := messages.PROTOCOL_VERSION):
+            refusal = f"this worker speaks protocol {protocol}, the client {hello.protocol}; restart the editor"
+            raise DisconnectClientError(ErrorCode.WRONG_PROTOCOL, refusal)
         if not hmac.compare_digest(hello.token.encode(), self._service.token.encode()):
-            said = "wrong token; only the user who started this worker may use it"
-            raise DisconnectClientError(ErrorCode.WRONG_TOKEN, said)
+            refusal = "wrong token; only the user who started this worker may use it"
+            raise DisconnectClientError(ErrorCode.WRONG_TOKEN, refusal)
         self.send(messages.Welcome(version=version("infill-ls"), pid=os.getpid()))
 
     async def _refuse(self, refusal: DisconnectClientError) -> None:
-        """Says why the connection ends, then reads for a moment: closing with unread input would lose the message."""
+        """Tells the client why it is disconnected, then reads for a moment: unread input would make it lose that."""
         log.warning("a client was refused: %s", refusal.code)
         self.send(Failed("", refusal.code, str(refusal)))
         with suppress(OSError, TimeoutError):

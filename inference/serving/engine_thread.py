@@ -1,10 +1,10 @@
 """The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
 Editors go before the endpoint's clients, which get the steps that no editor waits for. Explicit requests go before
-automatic ones, and those before next edits. Each `_AHEAD_S` of engine time lowers a request by a rank, down to next
-edits, so no editor waits for a long fill of another one. Of equal requests the one whose last step is
-longest ago goes first, and of those without a step the newest. Everything here except `EngineThread.run` is called on
-the event loop.
+automatic ones, and those before next edits. Each `_DEMOTION_S` of engine time lowers a request's priority by one, at
+most to that of next edits, so no editor waits for a long fill of another one. Among equals, the request whose last step
+is longest ago goes first, and among those without a step the newest. Only `EngineThread.run` and what it calls run in
+the thread, all else on the event loop.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ if TYPE_CHECKING:  # it imports torch
     from inference.engine.engine import Engine
 
 _PAUSE_S = 1.0
-"""After this long without a request, prepare for later ones, and return freed memory to the system."""
+"""After this long without a request, run idle tasks and return freed memory to the system."""
 _NEXT_PAUSE_S = 0.05
-"""How long to wait for a request between two preparations."""
-_AHEAD_S = 5.0
-"""The engine time after which a request loses a rank."""
+"""How long to wait for a request between two idle tasks."""
+_DEMOTION_S = 5.0
+"""The engine time after which a request's priority drops by one."""
 
 LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
@@ -52,36 +52,36 @@ class EngineWork:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.used_s = 0.0
-        self.stepped_s = 0.0
-        """When its last step ended, by the monotonic clock."""
+        self.last_step_end_s = 0.0
+        """When the last step ended, on the monotonic clock."""
         self.prefill_s = 0.0
-        """How long the prompts of later requests were read meanwhile."""
+        """How long idle prefill has run while this was the next work."""
         self.steps: Any = None
-        """The engine's work, once it has begun: an event per step, None for no news, `Done` last."""
+        """The engine's run, once it has begun: each step yields an event or None, `Done` last."""
         self.is_cancelled = False
         self.events: asyncio.Queue[JobEvent] = asyncio.Queue()
         self.ended = asyncio.Event()
 
     @property
     def sort_key(self) -> tuple[int, float]:
-        """The lowest is next."""
-        lowered = min(int(JobPriority.NEXT_EDIT), int(self.used_s / _AHEAD_S))
-        return max(self.job.priority, lowered), self.stepped_s
+        """The work with the lowest key is next."""
+        demoted_priority = min(int(JobPriority.NEXT_EDIT), int(self.used_s / _DEMOTION_S))
+        return max(self.job.priority, demoted_priority), self.last_step_end_s
 
     def charge(self, seconds: float, now_s: float) -> None:
-        """Counts a step that took so long and ended now."""
+        """Counts a step that took `seconds` and ended at `now_s`."""
         self.used_s += seconds
-        self.stepped_s = now_s
+        self.last_step_end_s = now_s
 
 
 def next_work(works: Sequence[EngineWork]) -> EngineWork | None:
-    """The work whose step is next; None if there is none."""
+    """The work that gets the next step; None if there is no work."""
     return min(reversed(works), key=lambda work: work.sort_key, default=None)
 
 
 def _yields_to_prefill(work: EngineWork, works: Sequence[EngineWork]) -> bool:
-    """Whether only next edits are searched, and reading ahead has had less time than this one."""
-    are_next_edits = all(each.job.priority is JobPriority.NEXT_EDIT for each in works)
+    """Whether there are only next-edit requests, and idle prefill has had less time than `work`."""
+    are_next_edits = all(item.job.priority is JobPriority.NEXT_EDIT for item in works)
     return are_next_edits and not work.is_cancelled and work.prefill_s < work.used_s
 
 
@@ -91,7 +91,7 @@ class EngineThread:
     def __init__(self) -> None:
         self._call_on_loop = asyncio.get_running_loop().call_soon_threadsafe
         self._works_changed = threading.Condition()
-        """Guards `_works`, which are all that have begun."""
+        """Guards `_works`, all requests that have begun."""
         self._works: list[EngineWork] = []
         self._step_began: float | None = None
         self._engine: Engine | None = None
@@ -125,7 +125,7 @@ class EngineThread:
         """The thread ends with the process."""
 
     def run(self, engine: "Engine") -> None:
-        """Steps for ever; a failure ends only its own request. Raises DeviceLostError."""
+        """Runs steps forever; a failure ends only its own request. Raises DeviceLostError."""
         self._engine = engine
         try:
             while True:
@@ -142,7 +142,7 @@ class EngineThread:
                 self._call_on_loop(work.ended.set)
 
     def _wait_for_next(self, engine: "Engine") -> EngineWork:
-        """The next work. While only next edits are searched, reading ahead gets half of the time."""
+        """Waits for the next work and runs idle tasks meanwhile. Idle prefill gets half of the time of next edits."""
         pause_s: float | None = _PAUSE_S
         while True:
             with self._works_changed:
@@ -162,9 +162,9 @@ class EngineThread:
                 trim_heap()
 
     def _run_idle_task(self, engine: "Engine") -> bool:
-        """Whether there may be more of it. Raises DeviceLostError."""
+        """Runs an idle task; returns whether there may be more. Raises DeviceLostError."""
         try:
-            with _core_to_spare():
+            with _leave_one_core():
                 return engine.run_idle_task()
         except Exception as error:
             _check_device(error)
@@ -172,7 +172,7 @@ class EngineThread:
             return False
 
     def _step(self, work: EngineWork, engine: "Engine") -> JobEvent | None:
-        """The news of a step. Raises DeviceLostError if no further step can succeed."""
+        """Runs a step and returns its event, if any. Raises DeviceLostError if no further step can succeed."""
         began = self._step_began = time.monotonic()
         try:
             request = work.job.request
@@ -192,7 +192,7 @@ class EngineThread:
             work.charge((now_s := time.monotonic()) - began, now_s)
 
     def _free(self, work: EngineWork) -> None:
-        """Takes `work` off the list and frees its memory: a client with the answer may count on that."""
+        """Removes `work` and frees its memory, before the client gets the final reply."""
         try:
             if work.steps is not None:
                 work.steps.close()
@@ -205,8 +205,8 @@ class EngineThread:
 
 
 @contextmanager
-def _core_to_spare() -> Iterator[None]:
-    """Leaves one core to the editor, where there are more than two: with one of two, all takes twice as long."""
+def _leave_one_core() -> Iterator[None]:
+    """Leaves one core to the editor if there are more than two. One of two cores would take twice as long."""
     import torch  # here and not above: importing it takes seconds
 
     threads = torch.get_num_threads()
@@ -224,7 +224,7 @@ def _check_device(error: Exception) -> None:
 
 
 def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine":
-    """The engine on the command line's checkpoint. Raises ModelError."""
+    """Loads the engine with the command line's checkpoint. Raises ModelError."""
     began = time.monotonic()
     if arguments.model == EMBEDDED:
         # its steps are small: 0.28 s on two free cores against 0.20 s for two threads, 0.8 s against 2 to 8 s on busy

@@ -17,7 +17,7 @@ MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 log = logging.getLogger("inference.worker")
 _inference_log = logging.getLogger("inference")
-"""Its other children warn here, such as of a faster pass that a model cannot use."""
+"""The parent of all loggers of `inference`. A model warns there, for example, that it cannot use a faster pass."""
 _NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
 _NO_MEMORY_WORDS = (
     "out of memory",
@@ -61,7 +61,7 @@ def set_up_log(path: Path, *, foreground: bool) -> None:
 
 
 def redacted_traceback(error: BaseException) -> str:
-    """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
+    """The frames of an unexpected error, and its message if torch or the system wrote that: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
     return f"{type(error).__name__}: {words}\n{frames}"
@@ -98,7 +98,7 @@ def is_device_lost(error: BaseException) -> bool:
 
 
 def describe_load_failure(error: BaseException, arguments: WorkerArguments) -> str:
-    """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
+    """Tells the user why there is no model, and which one if two are set. The log has the traceback."""
     if is_out_of_memory(error):
         log.error("out of memory: %s", redacted_traceback(error))
         problem = f"{arguments.model} does not fit in memory; choose a smaller model or another device"

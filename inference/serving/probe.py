@@ -1,4 +1,4 @@
-"""Prints how the models of the catalogue fare here, as one JSON object: `python -m inference.serving.probe`.
+"""Prints how well the models of the catalogue run here, as one JSON object: `python -m inference.serving.probe`.
 
 For `infill-ls doctor` and `models`, which must not import torch themselves. Loads no weights and downloads nothing.
 Lines before the last say what it is doing: `{"doing": TEXT}`.
@@ -33,7 +33,7 @@ def _tell(doing: str) -> None:
 
 
 def _catalogue(device: str | None) -> dict[str, Any]:
-    """The known models, how each fares here, and the name of the one for a new user. Raises ModelError."""
+    """The known models, how well each runs here, and the name of the one for a new user. Raises ModelError."""
     from inference.models import discovery, model_store, recommend
     from inference.models.catalogue import ENTRIES
 

@@ -1,8 +1,8 @@
 """The worker's queue of waiting and running requests, for local and served models. Used on the event loop only.
 
-A request has a `JobPriority`, and each has slots of its own, of which one client gets a part: nobody's requests keep
-somebody else's explicit ones waiting. A free slot goes to the client with the fewest running requests of the priority,
-there to the document with the fewest, and there to the newest. Knows nothing about sockets, threads or HTTP.
+Each `JobPriority` has slots of its own, and one client gets only a part of them, so no client keeps the explicit
+requests of another one waiting. A free slot goes to the client with the fewest running requests of the priority, then
+to its document with the fewest, then to the newest request. Knows nothing about sockets, threads or HTTP.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from inference.serving.log_and_errors import failed_reply, log, redacted_traceba
 
 
 class JobPriority(IntEnum):
-    """Who goes first, the most urgent first."""
+    """The order of requests, the most urgent first."""
 
     EXPLICIT = 0
     AUTOMATIC = 1
@@ -56,12 +56,12 @@ class Backend(Protocol):
     """A loaded model in its thread, or a connected server. Used on the worker's event loop only."""
 
     def status_fields(self) -> dict[str, Any]:
-        """The fields of `Status` that only it knows, at least `model`, `device` and `context_tokens`."""
+        """The fields of `Status` that only the backend knows, at least `model`, `device` and `context_tokens`."""
 
     def replies(self, job: "Job") -> AsyncGenerator[JobEvent, None]:
-        """The replies to a request as they come, Done or Failed last. Raises RequestError, here or later.
+        """Yields the replies to a request, Done or Failed last. Raises RequestError, here or later.
 
-        Closing it ends the work, if need be between two of its steps, and frees what it holds.
+        Closing the generator ends the work between two steps, and frees its memory.
         """
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ class Job:
     """Set when there is a model and a free slot."""
     task: "asyncio.Task[Done | Failed] | None" = None
     reply: Failed | None = None
-    """What the client gets if the task is cancelled; None: that it was cancelled."""
+    """The final reply if the task is cancelled; None stands for `Done` with `Outcome.CANCELLED`."""
 
     @property
     def priority(self) -> JobPriority:
@@ -98,7 +98,7 @@ class Job:
         return Deadline(MAX_REQUEST_MS if timeout_ms is None else min(timeout_ms, MAX_REQUEST_MS), self.received_s)
 
     def done_reply(self, outcome: Outcome) -> Done:
-        """The final reply if it ends here and not in the backend."""
+        """The final reply of a job that ends in the scheduler and not in the backend."""
         return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received_s) * 1000))
 
 
@@ -111,7 +111,7 @@ class Scheduler:
         self._running: list[Job] = []
 
     def start(self, backend: Backend) -> None:
-        """The model is loaded, or the server connected: starts the waiting jobs."""
+        """Starts the waiting jobs, now that the model is loaded or the server connected."""
         self._backend = backend
         self._start_next()
 
@@ -137,13 +137,13 @@ class Scheduler:
             job.task.cancel()
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool = False) -> None:
-        """Fails the waiting jobs, and with `waiting_only` False those that run."""
+        """Fails the waiting jobs and, unless `waiting_only`, the running ones."""
         for job in (*self._waiting, *(() if waiting_only else self._running)):
             job.reply = job.reply or Failed(job.request.id, code, message)
             self.cancel(job)
 
     def job_counts(self) -> tuple[int, int]:
-        """How many jobs run, and how many wait."""
+        """The number of running and of waiting jobs."""
         return len(self._running), len(self._waiting)
 
     def _start_next(self) -> None:
@@ -169,7 +169,7 @@ class Scheduler:
         return min(may_start, key=order, default=None)
 
     async def _run_job(self, job: Job) -> Done | Failed:
-        """The final reply to `job`; emits everything before it, and frees everything first."""
+        """Runs a job: emits all replies but the final one, which it returns after the backend has freed everything."""
         deadline = job.deadline
         try:
             async with asyncio.timeout_at(deadline.time_s if deadline else None):
@@ -191,7 +191,7 @@ class Scheduler:
             return failed_reply(error, job.request.id)
 
     def _finish(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
-        """Takes `job` off its list and emits its final reply."""
+        """Removes `job` and emits its final reply."""
         reply = job.done_reply(Outcome.CANCELLED) if task.cancelled() else task.result()
         (self._waiting if job in self._waiting else self._running).remove(job)
         job.emit(job, job.reply or reply)

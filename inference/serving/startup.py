@@ -1,4 +1,4 @@
-"""A worker's process: its command line, what its libraries read as they are imported, and its memory."""
+"""The set-up of a worker's process: its command line, the environment of its libraries, and its heap."""
 
 import argparse
 import ctypes
@@ -62,10 +62,10 @@ def limit_spinning() -> None:
 
 
 def prepare_process(arguments: WorkerArguments) -> None:
-    """Settles what torch and its libraries read when they are imported, unless the user's environment has.
+    """Sets the environment variables that torch and its libraries read on import, unless the user has set them.
 
-    Has OpenMP's waiting threads spin for a moment only, and keeps oneDNN from hoarding. Beside another program, threads
-    that spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .7
+    Limits how long OpenMP's waiting threads spin, and how much oneDNN caches. Beside another program, threads that
+    spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .7
     of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.2 beside two. oneDNN
     keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29 requests.
     """

@@ -1,4 +1,4 @@
-"""The worker as its clients see it: its state, its connections, and its end. Used on the event loop only."""
+"""The worker as its clients see it: its state, its connections, and its shutdown. Used on the event loop only."""
 
 import asyncio
 import os
@@ -22,16 +22,16 @@ from inference.serving.scheduler import WORKER_STOPPING, Backend, Job, JobEvent,
 from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0
-"""How long a worker whose model did not load stays, so that clients learn why."""
+"""How long a worker stays whose model did not load, so that clients can read the reason."""
 FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
 HUNG_STEP_S = 10.0
-"""When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
+"""On shutdown, do not wait for a step that has taken longer: most likely it never ends."""
 CHECK_EVERY_S = 1.0
 PROGRESS_EVERY_S = 0.1
-"""Report progress no more often: a checkpoint has thousands of tensors."""
+"""The least time between two progress reports, since a checkpoint has thousands of tensors."""
 MIN_STARTUP_S = 10.0
-"""Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
+"""The worker stays at least this long, as the server that started it needs a moment to connect."""
 
 MAX_UNANSWERED = 3
 """Report after this many requests in a row got no reply before their deadline."""
@@ -45,7 +45,7 @@ _TOO_SLOW = (
 
 
 class BackendHealth:
-    """Judges by the requests whether a server answers, and whether suggestions come in time."""
+    """Follows by the replies whether a server works, and whether suggestions come in time."""
 
     def __init__(self, model: str) -> None:
         self._url = ""
@@ -63,7 +63,7 @@ class BackendHealth:
         self._num_unanswered = 0
 
     def record_reply(self, request: Request, event: JobEvent) -> bool:
-        """A request got a reply; returns whether the server's state changed: it failed, or is back."""
+        """Counts the final reply to a request; returns whether the server has just failed or recovered."""
         previous = self._problem, self._up_since
         match event:
             case Failed(code=ErrorCode.SERVER):
@@ -71,7 +71,7 @@ class BackendHealth:
             case Failed() | Done(outcome=Outcome.CANCELLED):
                 pass
             case Done(outcome=Outcome.DEADLINE) if not event.stats.steps:
-                self._num_unanswered += bool(event.stats.canvases)  # those that were sent
+                self._num_unanswered += bool(event.stats.canvases)  # only requests that were sent
                 if self._num_unanswered >= MAX_UNANSWERED:
                     fault = f"has not answered the last {MAX_UNANSWERED} requests in time; typing continues without it"
                     self._record_failure(f"the server {self._url} {fault}; check that it runs, or change `model`")
@@ -100,7 +100,7 @@ class BackendHealth:
 
 
 class WorkerService:
-    """Serves connections and hears how loading goes, on the event loop."""
+    """Serves connections and follows the loading of the model, on the event loop."""
 
     def __init__(self, arguments: WorkerArguments) -> None:
         self.token = ""
@@ -125,7 +125,7 @@ class WorkerService:
         return 1 if self._failure else 0
 
     async def wait_until_ended(self) -> None:
-        """Waits for the end, which comes by itself once no client has been connected for the idle time."""
+        """Waits until the worker ends, which it does by itself after the idle time without a client."""
         while not self.ended.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_EVERY_S):
@@ -157,16 +157,16 @@ class WorkerService:
         connection.send(self.status())
 
     def on_client_left(self, connection: ClientConnection) -> None:
-        """A client is gone: cancels its jobs silently."""
+        """A client has disconnected: cancels its jobs silently."""
         self.connections.discard(connection)
         if connection.has_requested:  # a client that only asks for the status does not keep it alive
             self._last_used_s = time.monotonic()
         for job in connection.jobs.values():
             self.scheduler.cancel(job)
-        connection.jobs.clear()  # nobody is left to tell how they end
+        connection.jobs.clear()  # nobody would get their replies
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
-        """Accepts `request`: its job, or the reason for refusing it."""
+        """Accepts `request` and returns its job, or the reason for refusing it."""
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
@@ -188,8 +188,8 @@ class WorkerService:
         self._loop.call_later(FINISH_S, self.ended.set)
 
     def choose_again(self) -> None:
-        """A model was pulled. If it is a better choice, this worker ends, and the next request starts another. Tells
-        all when that is known.
+        """Checks, after a pull, for a better choice of `auto`: then this worker ends, and the next request starts
+        another. Broadcasts the status when that is decided.
         """
         if self._choice_task is None or self._choice_task.done():
             self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")
@@ -217,10 +217,10 @@ class WorkerService:
             log.warning("the model stays: %s", error)
             return False
 
-    # --- How loading goes, on the loop ---
+    # --- Loading, on the loop ---
 
     async def serve_once_loaded(self, loading: Awaitable[Backend]) -> None:
-        """Waits for the model, or the connection to a server, and has it answer. Never raises an Exception."""
+        """Waits for the model, or the connection to a server, and starts the jobs. Never raises an Exception."""
         self.on_progress(0.0, "starting")
         try:
             backend = await loading
@@ -245,19 +245,19 @@ class WorkerService:
             self._enter_state(WorkerState.LOADING, progress=fraction, detail=detail)
 
     def on_model_chosen(self, model: str, why: str, better: str) -> None:
-        """The model and the reason for choosing it, if nobody named one, and a better one to pull."""
+        """Records the model that `auto` chose, the reason for it, and a better one to pull."""
         log.info("%s: %s", model, why)
         self._state = msgspec.structs.replace(self._state, model=model, choice=why, better=better)
         self._broadcast_status()
 
     def on_failure(self, code: ErrorCode, message: str) -> None:
-        """There is no engine, or none any more: tells users `message` and ends, so that the next start can retry."""
+        """Loading failed, or the engine did: tells users `message` and ends, so that the next start can retry."""
         self._failure = code, message
         self._enter_state(WorkerState.FAILED, detail=message)
         self.scheduler.fail(code, message)
         self._loop.call_later(LINGER_S, self.ended.set)
 
-    # --- Inside ---
+    # --- Internal ---
 
     def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)

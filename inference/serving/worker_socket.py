@@ -1,7 +1,7 @@
 """A worker's socket, and the lock beside it, so that a socket never has two workers.
 
-The socket is a Unix socket, or a file `{"port": int, "token": str}` where there are none, for loopback TCP. Either file
-may be deleted, by hand or by a cleaner of temporary folders: then no client finds the worker any more, and it ends.
+The socket is a Unix socket or, on systems without, a file `{"port": int, "token": str}` for loopback TCP. If either is
+deleted, by hand or by a cleaner of temporary folders, no client can find the worker any more, and it ends.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 TAKE_OVER_S = 15.0
 """How long a new worker waits for one that is ending."""
 CHECK_EVERY_S = 1.0
-"""Each check looks up a file name."""
+"""How often to check that the socket still exists."""
 _TRY_EVERY_S = 0.2
 _BACKLOG = 128
 
@@ -38,10 +38,10 @@ class WorkerSocket:
         self._lock = socket_lock(path)
         self._server: asyncio.Server | None = None
         self._socket: os.stat_result | None = None
-        """The file that `listen` has made."""
+        """The `stat` of the file that `listen` made."""
 
     def acquire(self) -> bool:
-        """Whether the path is now ours. Waits for a worker that is ending. Raises OSError."""
+        """Takes the lock; returns False if another worker keeps it. Waits for one that is ending. Raises OSError."""
         os.umask(0o077)  # whatever this process writes is for its user alone
         ensure_private_folder(self._path.parent)
         give_up = time.monotonic() + TAKE_OVER_S
@@ -84,7 +84,7 @@ class WorkerSocket:
             self._server.close()
 
     def _is_reachable(self) -> bool:
-        """Whether a new client would find us."""
+        """Whether a new client would find this worker."""
         try:
             return self._socket is not None and os.path.samestat(self._socket, self._path.lstat())
         except OSError:
