@@ -45,9 +45,9 @@ class ProgressDisplay:
         if token is not None:
             self._begin()
 
-    def create_after(self, patience_s: float) -> None:
-        """Requests a display under our token, unless the work ends within `patience_s`."""
-        self._creating = asyncio.create_task(self._create(patience_s))
+    def create_after(self, delay_s: float) -> None:
+        """Requests a display under our token, unless the work ends within `delay_s`."""
+        self._creating = asyncio.create_task(self._create(delay_s))
 
     def report(self, message: str, percentage: int) -> None:
         """Reports progress; the percentage never falls."""
@@ -63,9 +63,9 @@ class ProgressDisplay:
             self._send(types.WorkDoneProgressEnd())
         self._ended.set()
 
-    async def _create(self, patience_s: float) -> None:
+    async def _create(self, delay_s: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), patience_s)
+            await asyncio.wait_for(self._ended.wait(), delay_s)
             return
         with suppress(Exception):  # the client refuses, so there is nothing to show
             await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))

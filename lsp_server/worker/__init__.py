@@ -1,4 +1,4 @@
-"""The client of the resident worker: finds or starts it, asks it, and starts another when it dies. No LSP types."""
+"""The client of the resident worker: finds or starts it, sends requests, and replaces it if it dies. No LSP types."""
 
 from inference.messages import WorkerOptions
 from lsp_server.worker.client import ClientState, OnDraft, WorkerAnswer, WorkerClient

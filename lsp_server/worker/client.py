@@ -1,7 +1,7 @@
-"""Asks the resident worker: starts it when needed, and again when it dies; gives up on one that hangs.
+"""The client of the resident worker: starts it when needed, and again when it dies; gives up on one that hangs.
 
-A loading worker may take any time, as long as it shows signs of life. One with its model is slow or hung when it is
-late: it must report its status, and end its step in a bounded time.
+A loading worker may take any time, as long as it sends its status. A worker with its model that misses a deadline is
+slow or hung: it must send its status, and end its step in a bounded time.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ LOADING_RESPONSE_S = 60.0
 HUNG_STEP_S = 120.0
 """No step takes this long, even on the slowest processor with the largest model: the model is hung."""
 MAX_ENDING_WORKERS = 3
-"""How many ending workers a request may meet before it gives up."""
+"""A request gives up after it has met this many workers that were shutting down."""
 MAX_MODEL_FAILURES = 4
-"""How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
+"""A model that cannot be loaded counts as this many failures: retrying soon would only burden the machine."""
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
-"""The first failure costs no pause, the second the first one, and each further one twice the pause before it."""
+"""There is no pause after the first failure, `FIRST_PAUSE_S` after the second, then each pause doubles up to this."""
 _WORKER_RESTARTED = "The worker restarted. Try again."
 _HUNG_STEP = (
     "The model has been in one step for {:.0f} s and hangs; "
@@ -84,7 +84,7 @@ class ClientState(StrEnum):
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """The answer to one request: the candidates, best first, and how it ended. Without candidates, none was ready."""
+    """The answer to one request: the candidates, best first, or none, and how it ended."""
 
     candidates: tuple[FilledHoles, ...]
     done: Done
@@ -102,8 +102,8 @@ class _Pending:
 
 
 class WorkerClient:
-    """A client of the worker of `options`, which `settings.worker_options` makes. `on_status` and `on_state` get its
-    status and this client's state.
+    """A client of the worker of `options` (see `settings.worker_options`). `on_status` receives the worker's status,
+    `on_state` this client's state.
     """
 
     def __init__(
@@ -125,14 +125,14 @@ class WorkerClient:
         self._hung_step_s = hung_step_s
         self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
         self._failure: WorkerError | None = None
-        """The last one since an answer, of `_failures` in a row; no start before `_not_before_s`."""
+        """The latest of `_failures` in a row. No worker is started before `_not_before_s`."""
         self._failures = 0
         self._not_before_s = 0.0
         self._connection: WorkerLink | None = None
         self._connecting: asyncio.Task[WorkerLink] | None = None
         self._pending: dict[str, _Pending] = {}
         self._status_changed = asyncio.Event()
-        """Set when the worker tells its status, and when it starts or ends."""
+        """Set when the worker sends its status, and when it starts or ends."""
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -185,8 +185,8 @@ class WorkerClient:
         model, raises TimeoutError a moment after the deadline; without one, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_request_numbers)}")
-        patience_s = max((request.deadline_ms or 0) / 1000 - RESPONSE_S, 0)
-        return await self._while_worker_responds(self._send_until_answered(request, on_draft), deadline, patience_s)
+        first_check_s = max((request.deadline_ms or 0) / 1000 - RESPONSE_S, 0)
+        return await self._while_worker_responds(self._send_until_answered(request, on_draft), deadline, first_check_s)
 
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `request`.
@@ -212,7 +212,7 @@ class WorkerClient:
 
     async def responds_within(self, limit_s: float) -> bool:
         """Whether the connected worker reports its status within `limit_s`; True without one."""
-        with suppress(WorkerError):  # it has ended, as every waiter learns
+        with suppress(WorkerError):  # it has ended; every pending request fails by itself
             try:
                 async with asyncio.timeout(limit_s):
                     if self._connection is not None:
@@ -251,7 +251,7 @@ class WorkerClient:
         await self.load()
 
     async def close(self) -> None:
-        """Leaves the worker, which stays for other clients. Pending requests fail with `ErrorCode.STOPPED`."""
+        """Disconnects from the worker, which keeps running. Pending requests fail with `ErrorCode.STOPPED`."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -263,11 +263,11 @@ class WorkerClient:
         self._announce()
 
     async def _while_worker_responds(
-        self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, patience_s: float = 0.0
+        self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, first_check_s: float = 0.0
     ) -> _T:
-        """The result of `work`, which waits for the worker and never outlives this call."""
+        """Awaits `work`, which waits for the worker, and cancels it if the worker hangs or this call is cancelled."""
         task = asyncio.create_task(work)
-        watch = asyncio.create_task(self._watch(patience_s))
+        watch = asyncio.create_task(self._watch(first_check_s))
         both: set[asyncio.Task[Any]] = {task, watch}
         try:
             timeout_s = deadline.remaining_ms / 1000 if deadline else None
@@ -287,12 +287,12 @@ class WorkerClient:
                 task.cancel()
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
-    async def _watch(self, patience_s: float) -> NoReturn:
-        """Raises WorkerError once the worker hangs. First asks one with its model after `patience_s`."""
-        patience = Deadline(patience_s * 1000)
+    async def _watch(self, first_check_s: float) -> NoReturn:
+        """Raises WorkerError once the worker hangs. A worker with its model is first checked after `first_check_s`."""
+        first_check = Deadline(first_check_s * 1000)
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            if self.has_model and not patience.is_past:
+            if self.has_model and not first_check.is_past:
                 continue
             loading_limit = Deadline(LOADING_RESPONSE_S * 1000)
             while not await self.responds_within(RESPONSE_S):
@@ -303,7 +303,7 @@ class WorkerClient:
                 raise WorkerError(ErrorCode.STOPPED, _HUNG_STEP.format(step_s))
 
     async def _next_status(self) -> None:
-        """Waits until the worker tells its status, starts or ends."""
+        """Waits until the worker sends its status, starts or ends."""
         self._status_changed.clear()
         await self._status_changed.wait()
 
@@ -439,7 +439,7 @@ class WorkerClient:
                 _settle(pending.reply, WorkerError(code, words))
 
     def _disconnect(self, connection: WorkerLink, failure: WorkerError) -> None:
-        """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
+        """Handles the end of a connection, expected or not. Fails all pending requests."""
         if connection.failure is not None:
             return
         connection.failure = failure
@@ -465,7 +465,7 @@ class WorkerClient:
 
 
 def _settle(future: asyncio.Future[_T], outcome: _T | WorkerError) -> None:
-    """Gives `future` its outcome, unless it is no longer wanted."""
+    """Sets the outcome of a future, unless it is done or cancelled."""
     if future.done():
         return
     if isinstance(outcome, WorkerError):

@@ -44,7 +44,7 @@ HANDSHAKE_S = 15.0
 STATUS_S = 5.0
 """How long a client waits if it only wants the worker's status."""
 LISTEN_WAIT_S = 5.0
-"""A worker that starts listens within a second, or a few on a busy machine, and so does one that ends go."""
+"""How long to wait for a worker that is starting to listen, or for one that is ending to go."""
 _POLL_S = 0.2
 
 
