@@ -118,11 +118,11 @@ class NextEditJudgeRun(NextEditRun):
                 logprobs = list[float]()
                 for ids in texts:  # each takes a pass, and others' requests have their turns between
                     if self._is_late():
-                        return offers
+                        break
                     logprobs.append(float(context.log_probabilities([ids])[0].sum()))
                     self._counters.steps += 1
                     yield None
-            if not edits:
+            if len(logprobs) < 2:
                 continue
             unchanged, *changed = logprobs
             likeliest = changed.index(max(changed))

@@ -82,10 +82,17 @@ def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tup
         middle.next_edits(replace(request(), region=(4, len(TEXT) + 1)))
 
 
-def test_the_deadline_ends_it(middle: Engine) -> None:
-    edits, done = answered(middle, request(*EDITS), Deadline(0))
-    assert edits == ()
-    assert done.outcome is Outcome.DEADLINE
+@pytest.mark.parametrize(("texts", "offers"), [(0, ()), (1, ()), (2, EDITS[:1])])
+def test_at_the_deadline_what_was_scored_is_offered(
+    middle: Engine, monkeypatch: pytest.MonkeyPatch, texts: int, offers: tuple[ScoredEdit, ...]
+) -> None:
+    answered(middle, request(*EDITS))  # has read the changes
+    work = NextEditJudgeRun(middle.loaded, request(*EDITS), Deadline(60_000), margin=-1e9)
+    assert [next(work) for _ in range(texts)] == [None] * texts
+    monkeypatch.setattr(Deadline, "is_past", True)
+    edits, done = [event for event in work if event is not None]
+    assert isinstance(edits, NextEdits) and [edit.text for edit in edits.edits] == [edit.text for edit in offers]
+    assert isinstance(done, Done) and done.outcome is Outcome.DEADLINE
 
 
 def test_each_text_is_a_step(middle: Engine) -> None:
