@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -68,7 +69,7 @@ def output_of(*words: object) -> str:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=False)
     told = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode:
-        raise InstallError(f"{command[0]} failed; it said:\n{told[-2000:]}")
+        raise InstallError("\n".join([f"{command[0]} failed:", *told.splitlines()[-3:]]))
     return told
 
 
@@ -100,7 +101,7 @@ def use_right_python(wanted: str) -> None:
             sys.exit(subprocess.run([*words, str(HERE / "install.py"), *sys.argv[1:]], check=False).returncode)
     raise InstallError(
         f"this bundle is for Python {wanted} with 64 bits, this is Python {sys.version.split()[0]}, and there is no "
-        f"python{wanted} on PATH. Install Python {wanted}, or take the bundle for your Python."
+        f"python{wanted} on PATH. Install Python {wanted}, or take a bundle for a Python that you have."
     )
 
 
@@ -140,7 +141,7 @@ def install_packages(environment: Path) -> str:
     """With the bundle's own pip: some systems' Python has none. What is used is compiled when it is first used."""
     wheels = HERE / "wheels"
     [pip], [own] = wheels.glob("pip-*.whl"), wheels.glob("infill_ls-*.whl")
-    options = ("--no-index", "--no-cache-dir", "--no-compile", "--disable-pip-version-check")
+    options = ("--quiet", "--no-index", "--no-cache-dir", "--no-compile", "--disable-pip-version-check")
     words = (pip / "pip", "install", *options, "--find-links", wheels, f"{own}[http]")
     output_of(program(environment, "python"), *words)
     return f"{len(list(wheels.iterdir())) - 1} packages, {size(bytes_in(environment))}"
@@ -154,20 +155,26 @@ def link(source: str, target: str) -> None:
         shutil.copy(source, target)
 
 
-def put_model(environment: Path) -> None:
-    """Where the server finds it."""
+def add_model_and_plugins(environment: Path) -> None:
+    """The model where the server finds it; the rest for `switch`, which then needs no more room on the disk."""
     if (HERE / "models").is_dir():
         shutil.copytree(str(HERE / "models"), str(environment / "share" / "infill-ls"), copy_function=link)
+    for name in ("nvim", "licences"):
+        shutil.copytree(str(HERE / name), str(environment / name))
+    for file in HERE.glob("infill-ls-*.vsix"):
+        shutil.copy(str(file), str(environment))
 
 
 def switch(folder: Path, environment: Path) -> None:
     """Replaces the plugins and this file, and makes `bin/infill-ls`, which editors start, the new environment's."""
     for name in ("nvim", "licences"):
         shutil.rmtree(str(folder / name), ignore_errors=True)
-        shutil.copytree(str(HERE / name), str(folder / name))
+        (environment / name).rename(folder / name)
     for old in folder.glob("infill-ls-*.vsix"):
         old.unlink()
-    for file in (*HERE.glob("infill-ls-*.vsix"), HERE / "install.py", HERE / "README.txt"):
+    for file in environment.glob("infill-ls-*.vsix"):
+        file.rename(folder / file.name)
+    for file in (HERE / "install.py", HERE / "README.txt"):
         shutil.copy(str(file), str(folder))
     new = program(environment, "infill-ls")
     target = folder / "bin" / new.name
@@ -223,15 +230,16 @@ def install(folder: Path) -> None:
         steps.run("checking the bundle's files", check_files, about["files"])
         steps.run("making a Python environment", make_environment, environment)
         steps.run("installing packages", install_packages, environment)
-        steps.run("adding the model", put_model, environment)
+        steps.run("adding the model and the plugins", add_model_and_plugins, environment)
         steps.run("starting it once", output_of, program(environment, "python"), "-I", "-c", TRY)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short, and half of it would be neither old nor new
         steps.run("putting the server and the plugins in place", switch, folder, environment)
     except BaseException:
-        say("")
         if before:
             shutil.rmtree(str(environment), ignore_errors=True)
         else:
             delete(folder)
+        say(f"\nNot installed. {before['version'] + ' stays as it was.' if before else 'Nothing is left of it.'}")
         raise
     remove_earlier(folder, environment)
     told = output_of(program(environment, "infill-ls"), "--version")
@@ -273,7 +281,7 @@ def remove(folder: Path) -> None:
     if (folder / "wheels").exists():
         raise InstallError(f"{folder} is an unpacked bundle, not an installation. Delete it yourself.")
     if not read_about(folder):
-        raise InstallError(f"infill-ls is not installed in {folder}")
+        raise InstallError(f"{folder} holds no installation. If it is elsewhere, name the folder with --folder FOLDER")
     kept = ""
     for environment in environments(folder):
         if is_used(environment):
@@ -306,9 +314,7 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"infill-ls: {error.filename or folder}: {error.strerror or error}")
     except KeyboardInterrupt:
-        sys.exit(
-            "infill-ls: stopped; " + ("start it again" if options.remove else "what was there before is unchanged")
-        )
+        sys.exit("infill-ls: stopped" + ("; start it again to remove the rest" if options.remove else ""))
 
 
 if __name__ == "__main__":

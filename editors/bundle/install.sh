@@ -2,7 +2,7 @@
 # Installs infill-ls, or removes it with --remove. See README.txt.
 here=$(cd "$(dirname "$0")" && pwd)
 for python in python3 python3.14 python3.13 python3.12 python3.11 python; do
-    command -v "$python" >/dev/null 2>&1 && exec "$python" "$here/install.py" "$@"
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && exec "$python" "$here/install.py" "$@"
 done
-echo "infill-ls: there is no Python 3 on PATH; the bundle's name says which version it needs" >&2
+echo "infill-ls: there is no Python 3 on PATH. Install the version that the bundle's name says, then run this again." >&2
 exit 1

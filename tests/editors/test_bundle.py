@@ -149,7 +149,7 @@ def test_what_cannot_be_installed_leaves_nothing(
 
 def test_a_folder_with_other_files_is_left_alone(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("kept")
-    for words, says in {(): "holds other files", ("--remove",): "is not installed"}.items():
+    for words, says in {(): "holds other files", ("--remove",): "holds no installation"}.items():
         status, said = installer(bundle, tmp_path, None, *words, "--folder", str(tmp_path))
         assert status == 1 and says in said, said
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

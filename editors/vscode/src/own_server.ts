@@ -16,6 +16,8 @@ const USED_BY = 'used-by-';
 /** Exists once everything is installed. */
 const COMPLETE = 'complete';
 
+const NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv), and no uv, on PATH. Install one of them, then try again.';
+
 /** Stopped by the user, who needs no explanation. */
 export class Cancelled extends Error {}
 
@@ -92,7 +94,7 @@ export class OwnServer {
       uv = await runs.run(python, ['-m', 'pip', 'install', '--disable-pip-version-check', 'uv']).then(
         () => path.join(path.dirname(python), WINDOWS ? 'uv.exe' : 'uv'), () => undefined);
     } else {
-      throw new Error('infill-ls needs Python 3.11 or newer, or uv. Install one of them, then press Install It again.');
+      throw new Error(NO_PYTHON);
     }
     if (uv !== undefined && (await this.withUv(uv, python, runs))) {
       return;
@@ -141,7 +143,7 @@ function claim(folder: string): void {
   const owner = path.join(folder, OWNER);
   const pid = Number(fs.existsSync(owner) ? fs.readFileSync(owner, 'utf8') : 0);
   if (pid > 0 && pid !== process.pid && isAlive(pid)) {
-    throw new Error('Another window is installing infill-ls. Wait for it, then restart infill-ls here.');
+    throw new Error('another window is installing it. Wait for that, then try again.');
   }
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
@@ -188,8 +190,22 @@ async function findPython(): Promise<string | undefined> {
   return undefined;
 }
 
+/** uv takes pip's index, too, where it has none of its own. */
 function ownEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ELSEWHERE.includes(name)));
+  const index = process.env['PIP_INDEX_URL'];
+  const uvs = index !== undefined && process.env['UV_INDEX_URL'] === undefined ? { UV_DEFAULT_INDEX: index } : {};
+  return Object.fromEntries(Object.entries({ ...uvs, ...process.env }).filter(([name]) => !ELSEWHERE.includes(name)));
+}
+
+/** Why a program failed, by its output, and what to do. */
+export function failureOf(program: string, output: string): string {
+  if (/No space left on device/i.test(output)) {
+    return 'the disk is full. Make room (1.2 GB, with CUDA 4.8 GB), then try again.';
+  }
+  if (/connection broken by|error sending request|confirming the ssl certificate/i.test(output)) {
+    return 'the package index cannot be reached. Behind a proxy set HTTPS_PROXY, for an index of your own PIP_INDEX_URL, and start VS Code again.';
+  }
+  return `${program} failed: ${output.trim().split(/[\r\n]+/).pop() ?? ''}`;
 }
 
 /** Programs run one after the other, each of which can be stopped with all of its children. */
@@ -204,24 +220,24 @@ class Runs {
     });
   }
 
-  /** Throws what the program said last if it fails. */
+  /** Throws why the program failed, for a user. */
   async run(program: string, words: string[]): Promise<void> {
     if (this.cancelled) {
       throw new Cancelled();
     }
     const child = (this.child = spawn(program, words, { env: ownEnvironment(), detached: !WINDOWS, stdio: ['ignore', 'pipe', 'pipe'] }));
-    let last = '';
+    let output = '';
     const onOutput = (data: Buffer): void => {
+      output += data.toString('utf8');
       for (const line of data.toString('utf8').split(/[\r\n]+/).filter((one) => one.trim() !== '')) {
-        last = line.trim();
-        this.watcher.line(last);
+        this.watcher.line(line.trim());
       }
     };
     child.stdout.on('data', onOutput);
     child.stderr.on('data', onOutput);
     await new Promise<void>((resolve, reject) => {
       child.on('error', reject);
-      child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(`${path.basename(program)} failed: ${last}`))));
+      child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(failureOf(path.basename(program), output)))));
     });
   }
 

@@ -8,6 +8,11 @@ local IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < 
 local ELSEWHERE = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
 
 local CANCELLED = 'it was cancelled'
+local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
+  .. 'install it, then run `:Infill install` again'
+local NO_INDEX = 'the package index cannot be reached; behind a proxy set HTTPS_PROXY, for an index of your own '
+  .. 'PIP_INDEX_URL, and start Neovim again'
+local DISK_FULL = 'the disk is full; make room (1.2 GB, with CUDA 4.8 GB), then run `:Infill install` again'
 
 --- The program that runs now; nil when nothing is being installed.
 ---@type vim.SystemObj?
@@ -47,11 +52,27 @@ local function find_python()
   end)
 end
 
---- Run a program, showing its last line of output; raises what it said last if it fails. Runs in a coroutine.
+--- Why a program failed, by its output, and what to do.
+---@param name string
+---@param output string
+---@return string
+local function failure(name, output)
+  if output:find('No space left on device', 1, true) then
+    return DISK_FULL
+  elseif vim.iter({ 'connection broken by', 'error sending request', 'confirming the ssl' }):any(function(sign)
+    return output:find(sign, 1, true) ~= nil
+  end) then
+    return NO_INDEX
+  end
+  return ('%s failed: %s'):format(name, output:match('([^\r\n]+)%s*$') or '')
+end
+
+--- Run a program, showing its last line of output; raises why it failed. Runs in a coroutine.
 ---@param words string[]
 local function run(words)
-  local here, last = coroutine.running(), ''
+  local here, output, last = coroutine.running(), '', ''
   local function on_output(_, data)
+    output = output .. (data or '')
     last = data and data:match('([^\r\n]+)%s*$') or last
     vim.schedule(function()
       vim.api.nvim_echo({ { 'infill: ' .. last:sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
@@ -66,7 +87,7 @@ local function run(words)
   if done.signal ~= 0 then
     error(CANCELLED, 0)
   elseif done.code ~= 0 then
-    error(('%s failed: %s'):format(vim.fs.basename(words[1]), last), 0)
+    error(failure(vim.fs.basename(words[1]), output), 0)
   end
 end
 
@@ -106,9 +127,9 @@ function M.run(start)
   elseif not root then
     return notify('this plugin is not in a checkout of infill-ls, which holds the server; install infill-ls by hand, or from its bundle')
   elseif not python then
-    return notify('infill-ls needs Python 3.11 or newer; install it, then run `:Infill install` again')
+    return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
-  notify('installing infill-ls takes some minutes; `:Infill cancel` stops it', vim.log.levels.INFO)
+  notify('installing infill-ls takes some minutes and 1.2 GB, with CUDA 4.8 GB; `:Infill cancel` stops it', vim.log.levels.INFO)
   coroutine.wrap(function()
     local done, problem = pcall(install, root, python)
     if done then
