@@ -109,12 +109,14 @@ def requirements(wheel: Path, extras: set[str], environment: dict[str, str]) -> 
             yield needed
 
 
-def download(folder: Path, wheel: Path, platform: Platform, python: str, more: list[str]) -> None:
+def download(folder: Path, wheel: Path, platform: Platform, options: argparse.Namespace) -> None:
     """Fetches every wheel that `wheel` needs, round by round.
 
     pip evaluates markers for the Python that runs it, so it is asked for single packages, and we read what each needs.
-    The versions are those of constraints.txt.
+    The versions are those of constraints.txt. Another torch than the wanted one is noticed before what it needs comes.
     """
+    python, index = options.python_version, os.environ.get("TORCH_INDEX", "")
+    more = ["--extra-index-url", index] if index else []
     environment = markers(platform, python)
     chosen = ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
     chosen += [word for tag in platform.tags for word in ("--platform", tag)]
@@ -128,6 +130,7 @@ def download(folder: Path, wheel: Path, platform: Platform, python: str, more: l
         if missing:
             run(*PIP, "download", "--quiet", "--no-deps", *chosen, *more, "-c", ROOT / "constraints.txt",
                 "--dest", folder, *missing.values())  # fmt: skip
+            check_torch(folder, platform, cuda=options.cuda)
         wheels |= {canonicalize_name(file.name.partition("-")[0]): file for file in folder.glob("*.whl")}
         wanted = {(canonicalize_name(one.name), extra) for one in needed for extra in ("", *one.extras)}
         asked = wanted - seen
@@ -140,8 +143,17 @@ def check_torch(folder: Path, platform: Platform, *, cuda: bool) -> None:
     if is_for_cpu if cuda else platform.system == "Linux" and not is_for_cpu:
         found, wanted = ("without CUDA", "CUDA") if cuda else ("with CUDA", "the CPU")
         sys.exit(
-            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted}"
+            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted} "
+            "(pytorch.org names PyTorch's own under Get Started)"
         )
+
+
+def link(file: Path, target: Path) -> None:
+    """A link, or a copy where this user may make none."""
+    try:
+        target.symlink_to(file)
+    except OSError:
+        shutil.copy(file, target)
 
 
 def add_model(folder: Path, name: str) -> str:
@@ -157,7 +169,7 @@ def add_model(folder: Path, name: str) -> str:
     target.mkdir(parents=True)
     for file in [found] if found.is_file() else sorted(found.iterdir()):
         if file.name == model_store.RECORD_FILE or model_store.is_wanted_file(file.name):
-            (target / file.name).symlink_to(file.resolve())
+            link(file.resolve(), target / file.name)
     return entry.licence
 
 
@@ -218,10 +230,8 @@ def fill(folder: Path, options: argparse.Namespace) -> None:
     skipped = shutil.ignore_patterns("images", "tags", "lspconfig")
     shutil.copytree(ROOT / "editors" / "nvim", folder / "nvim", ignore=skipped)
     say(f"the wheels for {options.platform} and Python {options.python_version}")
-    index = os.environ.get("TORCH_INDEX", "")
-    download(wheels, own, platform, options.python_version, ["--extra-index-url", index] if index else [])
+    download(wheels, own, platform, options)
     run(*PIP, "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", wheels, "pip")
-    check_torch(wheels, platform, cuda=options.cuda)
     say(f"the model {options.model}")
     licence = add_model(folder / "models", options.model)
     write_licences(folder / "licences", wheels, options.model, licence)

@@ -33,14 +33,14 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const fills = new Fills(view, preview);
   const snooze: Snooze = new Snooze(() => onSnooze());
   const isSnoozed = (): boolean => snooze.minutesLeft > 0;
-  const watch = new StatusWatch(bar, () => server?.client, () => snooze.minutesLeft);
+  const watch = new StatusWatch(bar, () => server?.client, () => snooze.minutesLeft, () => modelOffer.onReady());
   const inline: Inline = new Inline(view, () => server?.client, () => {
     watch.onOffered();
     nextEdits.hide();
   }, (document, position, isAutomatic) => watch.onNothing(document, position, isAutomatic), isSnoozed);
   const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined, isSnoozed);
 
-  const modelOffer = new ModelOffer(context, { get client() { return server?.client; } }, log);
+  const modelOffer: ModelOffer = new ModelOffer(context, { get client() { return server?.client; } }, log);
   const running: Server = (server = new Server(log, own, {
     onPhase: (phase, reason) => {
       if (phase !== 'running') {

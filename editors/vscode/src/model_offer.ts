@@ -6,8 +6,10 @@ import { type Found, foundIn, isPull, type Offer } from './models';
 import { MODEL_OFFER } from './wire';
 
 const TOLD = 'infill.toldOfModels';
-/** The first model is loaded by then: checking the machine takes some seconds of a processor. */
+/** Before the first look, where no model loads meanwhile: checking the machine takes some seconds of a processor. */
 const FIRST_MS = 20_000;
+/** Once the first model is loaded. */
+const READY_MS = 1_000;
 /** Between two looks, each time twice as long. */
 const MOST_MS = 600_000;
 
@@ -22,11 +24,20 @@ export interface Running {
 /** Offers it once, some time after a start, to a user who has set no model. A look that fails is tried again. */
 export class ModelOffer implements vscode.Disposable {
   private timer: NodeJS.Timeout | undefined;
+  private wasReady = false;
 
   constructor(private readonly context: vscode.ExtensionContext, private readonly running: Running, private readonly log: vscode.LogOutputChannel) {}
 
   onRunning(): void {
     this.lookIn(FIRST_MS);
+  }
+
+  /** Looks soon after the first model is loaded. */
+  onReady(): void {
+    if (!this.wasReady) {
+      this.wasReady = true;
+      this.lookIn(READY_MS);
+    }
   }
 
   /** Offers it now, at the user's request; if there is none, says why. */

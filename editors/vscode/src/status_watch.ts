@@ -21,11 +21,12 @@ export class StatusWatch implements vscode.Disposable {
   private silence: NodeJS.Timeout | undefined;
   private readonly listeners: vscode.Disposable;
 
-  /** `snooze` returns the minutes left. */
+  /** `snooze` returns the minutes left. `onReady` is called whenever the server says that its model is ready. */
   constructor(
     private readonly bar: StatusBar,
     private readonly client: () => LanguageClient | undefined,
     private readonly snooze: () => number,
+    private readonly onReady: () => void,
   ) {
     this.listeners = vscode.Disposable.from(
       vscode.window.onDidChangeActiveTextEditor(() => this.ask()),
@@ -40,7 +41,10 @@ export class StatusWatch implements vscode.Disposable {
     client.onNotification(STATUS_CHANGED, (report: StatusReport) => {
       const failed = isFailure(report) && !(this.report !== undefined && isFailure(this.report));
       this.report = report;
-      this.said = report.state === 'ready' ? '' : this.said;
+      if (report.state === 'ready') {
+        this.said = '';
+        this.onReady();
+      }
       this.draw();
       if (failed) {
         void this.explain(report.detail);

@@ -8,7 +8,7 @@ each row, and the rows that only pad it.
 import torch
 from torch import Tensor
 
-from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer, log
+from inference.models.cuda_graphs import CapturablePass, CudaGraphCapturer
 from inference.models.llama.network import LlamaNetwork, TensorKvCache
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -90,7 +90,7 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
     try:
         faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
     except RuntimeError:  # the weights fit, but the buffer of keys and values does not
-        log.warning("there is no memory for passes as CUDA graphs; the model runs without them, more slowly")
+        network.note = "; ".join(filter(None, (network.note, "it is slower without CUDA graphs, for want of memory")))
         return network
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
     faster.run_idle_task()  # if it fails, users are told

@@ -2,8 +2,10 @@
 
 local M = {}
 
---- The first model is loaded by then: checking the machine takes some seconds of a processor.
+--- Before the first look, where no model loads meanwhile: checking the machine takes some seconds of a processor.
 M.wait_ms = 20000
+--- Once the first model is loaded.
+local READY_MS = 1000
 --- Between two looks, each time twice as long.
 local MOST_MS = 600000
 
@@ -53,10 +55,17 @@ local function ask(client, offer)
   end)
 end
 
---- Ask after `pause_ms`, and again later if the server could not tell.
+--- The next look.
+---@type uv.uv_timer_t?
+local pending
+
+--- Ask after `pause_ms`, instead of when it was planned, and again later if the server could not tell.
 ---@param pause_ms integer
 local function look_in(pause_ms)
-  vim.defer_fn(function()
+  if pending and not pending:is_closing() then
+    pending:close()
+  end
+  pending = vim.defer_fn(function()
     local client = vim.lsp.get_clients({ name = require('infill').name })[1]
     if vim.uv.fs_stat(told_file()) then
       return
@@ -93,6 +102,16 @@ function M.offer_model(options, group)
       if client and client.name == require('infill').name then
         look_in(M.wait_ms)
         return true -- once
+      end
+    end,
+  })
+  vim.api.nvim_create_autocmd('User', {
+    group = group,
+    pattern = 'InfillStatus',
+    callback = function(event)
+      if event.data.state == 'ready' then
+        look_in(READY_MS)
+        return true
       end
     end,
   })

@@ -4,8 +4,9 @@ local M = {}
 
 local PYTHONS = { 'python3.13', 'python3.12', 'python3.11', 'python3' }
 local IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
---- Variables that would lead pip or Python to another environment; an empty one counts as unset.
-local ELSEWHERE = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
+--- Variables that would lead pip or Python to another environment; an empty one counts as unset. uv takes pip's index.
+local ENV = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
+ENV.UV_DEFAULT_INDEX = vim.env.UV_DEFAULT_INDEX or vim.env.UV_INDEX_URL or vim.env.PIP_INDEX_URL
 
 local CANCELLED = 'it was cancelled'
 local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
@@ -78,7 +79,7 @@ local function run(words)
       vim.api.nvim_echo({ { 'infill: ' .. last:sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
     end)
   end
-  local options = { stdout = on_output, stderr = on_output, env = ELSEWHERE, detach = true }
+  local options = { stdout = on_output, stderr = on_output, env = ENV, detach = true }
   running = vim.system(words, options, vim.schedule_wrap(function(done)
     running = nil
     assert(coroutine.resume(here, done))
@@ -91,15 +92,20 @@ local function run(words)
   end
 end
 
---- Whether uv is here and could install it. It chooses the torch for this machine's GPU, or the small one without CUDA.
+--- Whether uv could install it. It chooses the torch for this machine's GPU, or the small one without CUDA.
 ---@param python string
 ---@param root string
 ---@return boolean
 local function with_uv(python, root)
-  if vim.fn.executable('uv') == 0 then
-    return false
+  local uv, done, problem = 'uv', true, nil
+  if vim.fn.executable(uv) == 0 then
+    uv = vim.fs.joinpath(vim.fs.dirname(python), uv)
+    done, problem = pcall(run, { python, '-m', 'pip', 'install', '--disable-pip-version-check', 'uv' })
   end
-  local done, problem = pcall(run, { 'uv', 'pip', 'install', '--python', python, '--torch-backend', 'auto', root })
+  if done then
+    local words = { uv, 'pip', 'install', '--python', python, '--torch-backend', 'auto', root }
+    done, problem = pcall(run, words)
+  end
   if problem == CANCELLED then
     error(problem, 0)
   end
