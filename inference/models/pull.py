@@ -190,7 +190,7 @@ def _write(folder: Path, record: PullRecord) -> None:
 
 def _reason(error: Exception, target: PullTarget) -> str:
     page = _page_of(target.repo)
-    again = "; partial downloads stay, and the same command resumes there"
+    again = "; what has come stays, and the next try goes on from there"
     if isinstance(error, GatedRepoError):
         return (
             f"{target.repo} is for those who have accepted its licence: log in at {page}, accept it, then run `hf auth "
@@ -213,7 +213,7 @@ def _reason(error: Exception, target: PullTarget) -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the disk is full at {target.folder}; make room{again}"
     words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
-    return f"the transfer broke off: {type(error).__name__}: {words}{again}"
+    return f"the transfer broke off: {type(error).__name__}: {words}; behind a proxy set HTTPS_PROXY{again}"
 
 
 def _by_hand(target: PullTarget) -> str:

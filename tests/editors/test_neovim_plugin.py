@@ -145,7 +145,7 @@ def test_the_server_runs_in_the_projects_folder(start_neovim: StartNeovim, proje
 
 def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovim, project: Path) -> None:
     neovim, (problem,) = noted(start_neovim, project, "{ cmd = { 'no-such-infill-ls', 'serve' } }")
-    assert "'no-such-infill-ls' cannot be run" in problem
+    assert "no server 'no-such-infill-ls'" in problem
     assert ":Infill install" in problem
     neovim.type(":checkhealth infill<CR>")
     until(lambda: "Not enabled" in neovim.text, "the report is there")

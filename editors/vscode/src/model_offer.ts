@@ -13,7 +13,7 @@ const READY_MS = 1_000;
 /** Between two looks, each time twice as long. */
 const MOST_MS = 600_000;
 
-const DOWNLOAD = 'Download It';
+const [DOWNLOAD, AGAIN] = ['Download It', 'Try Again'];
 const PULL_COMMAND = 'infill-ls.pullModel';
 
 /** The client of the running server. */
@@ -110,7 +110,10 @@ async function download(offer: Offer, running: Running): Promise<void> {
       const answer: unknown = await running.client?.sendRequest('workspace/executeCommand', { command: PULL_COMMAND, arguments: [{ model: offer.model }] });
       const { applied, reason } = (answer ?? {}) as { applied?: unknown; reason?: unknown };
       if (applied !== true) {
-        void vscode.window.showErrorMessage(`${offer.model} was not downloaded: ${typeof reason === 'string' ? reason : 'infill-ls does not answer'}`);
+        const why = typeof reason === 'string' ? reason : 'infill-ls does not answer';
+        if ((await vscode.window.showErrorMessage(`${offer.model} was not downloaded: ${why}`, AGAIN)) === AGAIN) {
+          await download(offer, running);
+        }
         return;
       }
     } else if ((await runInTerminal(`Install what ${offer.model} needs`, step[0] ?? '', step.slice(1))) !== 0) {

@@ -34,9 +34,9 @@ export class OwnServer {
   /** `storage`: the extension's own folder on this machine. `wheels`: the folder with the one wheel. */
   constructor(private readonly storage: string, private readonly wheels: string) {}
 
-  /** The installed program: that of this extension, otherwise of an earlier one; undefined if there is none. */
+  /** The installed program: that of this extension, otherwise of an earlier one; undefined if there is none whose Python is still there. */
   program(): string | undefined {
-    const installed = this.folders().filter((folder) => fs.existsSync(path.join(folder, COMPLETE)));
+    const installed = this.folders().filter((folder) => fs.existsSync(path.join(folder, COMPLETE)) && fs.existsSync(pythonIn(folder)));
     const folder = installed.find((one) => one === this.folder()) ?? installed[0];
     return folder === undefined ? undefined : programIn(folder);
   }
@@ -83,7 +83,7 @@ export class OwnServer {
 
   private async installInto(folder: string, runs: Runs, watcher: Watcher): Promise<void> {
     const environment = path.join(folder, 'env');
-    const python = path.join(environment, WINDOWS ? 'Scripts/python.exe' : 'bin/python');
+    const python = pythonIn(folder);
     watcher.line('making a Python environment');
     let uv = (await works('uv', ['--version'])) ? 'uv' : undefined;
     const base = uv === undefined ? await findPython() : undefined;
@@ -136,6 +136,11 @@ export class OwnServer {
 
 function programIn(folder: string): string {
   return path.join(folder, 'env', WINDOWS ? 'Scripts/infill-ls.exe' : 'bin/infill-ls');
+}
+
+/** A link to the Python that the environment was made with. */
+function pythonIn(folder: string): string {
+  return path.join(folder, 'env', WINDOWS ? 'Scripts/python.exe' : 'bin/python');
 }
 
 /** Makes `folder`, anew after an installation that was interrupted. Throws if another window installs into it. */

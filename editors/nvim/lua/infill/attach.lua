@@ -10,7 +10,12 @@ local function config_of(options)
   return {
     cmd = function(dispatchers, config) -- relative paths in the settings refer to the project
       local where = { cwd = config.root_dir, env = config.cmd_env, detached = config.detached }
-      return vim.lsp.rpc.start(options.cmd, dispatchers, where)
+      local started, client = pcall(vim.lsp.rpc.start, options.cmd, dispatchers, where)
+      if not started then
+        local repair = require('infill.install').repair(options.cmd[1])
+        error(('infill: %s does not start: %s'):format(options.cmd[1], repair), 0)
+      end
+      return client
     end,
     filetypes = options.filetypes,
     init_options = init_options,

@@ -26,13 +26,14 @@ local function check_server(cmd)
     })
     return
   end
-  local done = vim.system({ cmd[1], '--version' }, { text = true }):wait(20000)
-  if done.code == 0 then
+  local started, done = pcall(function()
+    return vim.system({ cmd[1], '--version' }, { text = true }):wait(20000)
+  end)
+  if started and done.code == 0 then
     vim.health.ok(vim.trim(done.stdout) .. ' (' .. vim.fn.exepath(cmd[1]) .. ')')
   else
-    vim.health.error(("'%s --version' failed: %s"):format(cmd[1], vim.trim(done.stderr or '')), {
-      'See what it says in a terminal, or install it again: :Infill install',
-    })
+    local said = started and vim.trim(done.stderr or '') or done
+    vim.health.error(("'%s --version' failed: %s"):format(cmd[1], said), { require('infill.install').repair(cmd[1]) })
   end
 end
 

@@ -28,7 +28,7 @@ end
 ---@return string?
 function M.not_found(cmd)
   if vim.fn.executable(cmd[1]) == 0 then
-    return ("'%s' cannot be run; run :Infill install, or say where it is: "):format(cmd[1])
+    return ("there is no server '%s' yet: run :Infill install, or say where it is: "):format(cmd[1])
       .. "require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })"
   end
 end

@@ -8,6 +8,7 @@ local IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < 
 local ENV = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
 ENV.UV_DEFAULT_INDEX = vim.env.UV_DEFAULT_INDEX or vim.env.UV_INDEX_URL or vim.env.PIP_INDEX_URL
 
+local BUNDLED = '~/.infill-ls/bin/infill-ls'
 local CANCELLED = 'it was cancelled'
 local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
   .. 'install it, then run `:Infill install` again'
@@ -30,12 +31,20 @@ end
 --- The server that a bundle installed (editors/bundle/install.py), or `:Infill install`; nil if there is none.
 ---@return string?
 function M.program()
-  local bundled = vim.fs.normalize('~/.infill-ls/bin/infill-ls')
+  local bundled = vim.fs.normalize(BUNDLED)
   if vim.fn.executable(bundled) == 1 then
     return bundled
   end
   local file = vim.fs.joinpath(environment(), 'bin', 'infill-ls')
   return vim.uv.fs_stat(vim.fs.joinpath(environment(), 'complete')) and vim.fn.executable(file) == 1 and file or nil
+end
+
+--- How to repair a server that is there and does not start.
+---@param program string
+---@return string
+function M.repair(program)
+  local is_bundled = vim.fs.normalize(program) == vim.fs.normalize(BUNDLED)
+  return 'its Python may be gone; ' .. (is_bundled and "run the bundle's installer again" or 'run :Infill install')
 end
 
 --- The checkout that this file is in.
