@@ -111,6 +111,7 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server in
 		npm run --silent build && npm run --silent package
 
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, then run this again" >&2; exit 1; }
 	cd $(VSCODE) && npm ci --silent
 	touch $@
 
@@ -138,6 +139,8 @@ format: $(VENV)/.ready
 
 # constraints.txt holds the versions the tests passed with; pyproject.toml holds the ranges that users install.
 $(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$(PYTHON) is not \
+	Python 3.11 or newer with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: make PYTHON=python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
