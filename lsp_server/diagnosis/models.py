@@ -68,7 +68,7 @@ def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     source = (
         "is downloaded" if best["is_here"] else f"{format_bytes(best['download_bytes'])}, licence: {best['licence']}"
     )
-    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} {best['words']} ({source})."
+    text = f"infill-ls uses the tiny model it comes with. Better: {best['name']}, which {best['words']} ({source})."
     return {
         "text": text,
         "steps": best["steps"],
