@@ -83,13 +83,12 @@ def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tup
 
 
 @pytest.mark.parametrize(("texts", "offers"), [(0, ()), (1, ()), (2, EDITS[:1])])
-def test_at_the_deadline_what_was_scored_is_offered(
-    middle: Engine, monkeypatch: pytest.MonkeyPatch, texts: int, offers: tuple[ScoredEdit, ...]
-) -> None:
+def test_at_the_deadline_what_was_scored_is_offered(middle: Engine, texts: int, offers: tuple[ScoredEdit, ...]) -> None:
     answered(middle, request(*EDITS))  # has read the changes
-    work = NextEditJudgeRun(middle.loaded, request(*EDITS), Deadline(60_000), margin=-1e9)
+    deadline = Deadline(60_000)
+    work = NextEditJudgeRun(middle.loaded, request(*EDITS), deadline, margin=-1e9)
     assert [next(work) for _ in range(texts)] == [None] * texts
-    monkeypatch.setattr(Deadline, "is_past", True)
+    object.__setattr__(deadline, "timeout_ms", 0)
     edits, done = [event for event in work if event is not None]
     assert isinstance(edits, NextEdits) and [edit.text for edit in edits.edits] == [edit.text for edit in offers]
     assert isinstance(done, Done) and done.outcome is Outcome.DEADLINE
