@@ -43,7 +43,7 @@ HANDSHAKE_S = 15.0
 """A worker answers immediately, unless its machine is busy loading a model from a cold disk."""
 STATUS_S = 5.0
 """How long a client waits if it only wants the worker's status."""
-LISTEN_WAIT_S = 5.0
+LISTEN_WAIT_S = 15.0
 """How long to wait for a worker that is starting to listen, or for one that is ending to go."""
 _POLL_S = 0.2
 
