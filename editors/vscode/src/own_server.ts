@@ -100,7 +100,9 @@ export class OwnServer {
       return;
     }
     watcher.line('installing with pip');
-    await runs.run(python, ['-m', 'ensurepip']).catch(() => undefined); // an environment of uv's has none
+    if (base === undefined) { // an environment of uv's has no pip
+      await runs.run(python, ['-m', 'ensurepip']).catch(() => undefined);
+    }
     await runs.run(python, ['-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar', 'off', this.wheel()]);
   }
 
