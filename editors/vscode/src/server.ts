@@ -128,7 +128,8 @@ export class Server implements vscode.Disposable {
     setTimeout(() => {
       if (client === this.client && !this.waiting && client.state !== State.Running) {
         const message = error instanceof Error ? error.message : String(error);
-        this.ear.onPhase('gone', `${this.file} did not start: ${message}. Its Python may be gone: install it again.`);
+        const why = message.includes('ENOENT') ? 'the Python it was installed with is gone. Install it again' : message;
+        this.ear.onPhase('gone', `${this.file} did not start: ${why}`);
       }
     }, SETTLING_MS);
   }
