@@ -3,7 +3,7 @@ import * as vscode from 'vscode';
 import { Cancelled, type OwnServer } from './own_server';
 
 const INSTALL = 'Install It';
-const COSTS = 'It takes 1.2 GB on disk, 4.8 GB with CUDA.';
+const COSTS = 'It takes 1.3 GB on disk, 4.8 GB with CUDA.';
 const CHOOSE = 'Choose a File…';
 const [AGAIN, LOG] = ['Try Again', 'Show Log'];
 const LONGEST = 80;

@@ -14,7 +14,7 @@ local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian
   .. 'install it, then run `:Infill install` again'
 local NO_INDEX = 'the package index cannot be reached; behind a proxy set HTTPS_PROXY, for an index of your own '
   .. 'PIP_INDEX_URL, and start Neovim again'
-local DISK_FULL = 'the disk is full; make room (1.2 GB, with CUDA 4.8 GB), then run `:Infill install` again'
+local DISK_FULL = 'the disk is full; make room (1.3 GB, with CUDA 4.8 GB), then run `:Infill install` again'
 
 --- The program that runs now; nil when nothing is being installed.
 ---@type vim.SystemObj?
@@ -144,7 +144,7 @@ function M.run(start)
   elseif not python then
     return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
-  notify('installing infill-ls takes some minutes and 1.2 GB, with CUDA 4.8 GB; `:Infill cancel` stops it', vim.log.levels.INFO)
+  notify('installing infill-ls takes some minutes and 1.3 GB, with CUDA 4.8 GB; `:Infill cancel` stops it', vim.log.levels.INFO)
   coroutine.wrap(function()
     local done, problem = pcall(install, root, python)
     if done then
