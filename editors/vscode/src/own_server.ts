@@ -210,7 +210,7 @@ export function failureOf(program: string, output: string): string {
     return 'the disk is full. Make room (1.3 GB, with CUDA 4.8 GB), then try again.';
   }
   if (/connection broken by|error sending request|confirming the ssl certificate/i.test(output)) {
-    return 'the package index cannot be reached. Behind a proxy set HTTPS_PROXY, for an index of your own PIP_INDEX_URL, and start VS Code again.';
+    return 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, PIP_INDEX_URL. Then start VS Code again.';
   }
   return `${program} failed: ${output.trim().split(/[\r\n]+/).pop() ?? ''}`;
 }

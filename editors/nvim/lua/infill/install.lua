@@ -12,8 +12,8 @@ local BUNDLED = '~/.infill-ls/bin/infill-ls'
 local CANCELLED = 'it was cancelled'
 local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
   .. 'install it, then run `:Infill install` again'
-local NO_INDEX = 'the package index cannot be reached; behind a proxy set HTTPS_PROXY, for an index of your own '
-  .. 'PIP_INDEX_URL, and start Neovim again'
+local NO_INDEX = 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, '
+  .. 'PIP_INDEX_URL. Then start Neovim again.'
 local DISK_FULL = 'the disk is full; make room (1.3 GB, with CUDA 4.8 GB), then run `:Infill install` again'
 
 --- The program that runs now; nil when nothing is being installed.
@@ -140,7 +140,7 @@ function M.run(start)
   if running then
     return notify('infill-ls is being installed; `:Infill cancel` stops it')
   elseif not root then
-    return notify('this plugin is not in a checkout of infill-ls, which holds the server; install infill-ls by hand, or from its bundle')
+    return notify('there is no checkout of infill-ls around this plugin to install from; put infill-ls on PATH, or install a bundle')
   elseif not python then
     return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
