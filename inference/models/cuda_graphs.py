@@ -81,12 +81,12 @@ class CapturablePass:
 
     def capture(self, capturer: CudaGraphCapturer) -> None:
         """Raises RuntimeError if it cannot be captured, or if a replay with other inputs differs."""
-        self._fill(1)
-        wanted = self._run().float()
         self._fill(0)
         replay = capturer.capture(self._run)
         self._fill(1)
-        difference = float((replay().float() - wanted).norm() / wanted.norm())
+        found = replay().float()
+        wanted = self._run().float()  # after what a replay leaves behind
+        difference = float((found - wanted).norm() / wanted.norm())
         if not difference <= _TOLERANCE:
             raise RuntimeError(f"a replay differs by {difference:.1%} from the pass itself")
         self.replay = replay

@@ -106,12 +106,15 @@ def choose_fitting_dtype(
     )
 
 
-def use_triton_kernels(layers: Iterable[Any]) -> str:
-    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not."""
+def use_triton_kernels(layers: Iterable[Any], *attention: torch.Tensor) -> str:
+    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not.
+
+    `attention`: queries (n, H, D) and keys (G, T, D) to try its kernel with.
+    """
     try:
         from inference.models import triton_kernels  # not every system has Triton
 
-        triton_kernels.use_triton_kernels(layers)
+        triton_kernels.use_triton_kernels(layers, *attention)
     except Exception as error:  # a device may refuse
         note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
         log.warning("%s", note)

@@ -131,12 +131,15 @@ def stack_rows(weights: Sequence[PackedWeight]) -> PackedWeight:
     return PackedWeight(torch.cat(words), torch.cat(scales), torch.cat(biases), weights[0].bits)
 
 
-def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:
-    """(M, I) -> (M, O), in the rows' dtype."""
+def packed_product(
+    rows: Tensor, weight: PackedWeight, dtype: torch.dtype | None = None, plus: Tensor | None = None
+) -> Tensor:
+    """(M, I) -> (M, O), computed in a dtype, the rows' by default; with `plus` (M, O) or (O,) added."""
+    rows = rows.to(dtype or rows.dtype)
     product = rows.new_empty(len(rows), weight.shape[0])
     for here, block in weight.blocks(rows.dtype):
         product[:, here] = functional.linear(rows, block)
-    return product
+    return product if plus is None else plus + product
 
 
 def grouped_experts(
@@ -211,10 +214,9 @@ class PackedLinear(nn.Module):
         """Or a faster one, of kernels."""
 
     def forward(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
-        """(..., I) -> (..., O), with `plus` added, in the wider of both dtypes."""
-        flat = rows.to(self._dtype).flatten(0, -2)
-        product = self.product(flat, self.weight).view(*rows.shape[:-1], -1)
-        return product if plus is None else plus + product
+        """(..., I) -> (..., O), with `plus` (..., O) or (O,) added."""
+        plus = plus if plus is None or plus.ndim == 1 else plus.flatten(0, -2)
+        return self.product(rows.flatten(0, -2), self.weight, self._dtype, plus).view(*rows.shape[:-1], -1)
 
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows of the matrix, float32 (n, I)."""

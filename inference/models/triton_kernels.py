@@ -18,19 +18,20 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional
 
 from inference.models import packed
 from inference.models.family import ModelError
 from inference.models.packed import PackedLinear, PackedWeight, set_experts_product
 
-BLOCK_COLUMNS = 64
-"""Columns of a product that one program computes."""
-BLOCK_DEPTH = 64
-"""Columns of the weights that it reads at a time: with more, unpacked codes leave the registers."""
-STAGES, WARPS = 4, 4
+BLOCK_COLUMNS, BLOCK_DEPTH = 64, 64
+"""Columns of a product of experts that one program computes, and columns of the weights that it reads at a time."""
+DENSE_COLUMNS, DENSE_DEPTH, DENSE_BLOCKS = 64, 128, (16, 64)
+WARPS = 4
 _PLAN_PAIRS = 1024
-DENSE_COLUMNS, DENSE_DEPTH, DENSE_BLOCKS = 32, 128, (16, 64)
-_PROGRAMS = 256
+ATTENTION_STEP, ATTENTION_PARTS = 64, 32
+"""Rows of keys that a program of attention reads at a time, and how many programs share those of a head."""
+_PROGRAMS = 512
 """A product of fewer programs does not keep a card's memory busy: several then share a matrix's columns."""
 _PLAIN_BITS = 16
 _CHECK_ROWS = (9, 40, 259, 515)
@@ -44,10 +45,46 @@ _ACTIVATION = "gelu_pytorch_tanh"
 
 
 @triton.jit
-def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BITS: tl.constexpr, K: tl.constexpr):
+def _factors(numbers, row, is_row, first, I: tl.constexpr, K: tl.constexpr, UNIT: tl.constexpr):
+    """(rows, K / UNIT): the scale or bias of each unit of codes. Read once for a group, or reading takes longest."""
+    group = first // 32 + tl.arange(0, K // 32)
+    inside = is_row[:, None] & (group < I // 32)[None, :]
+    value = tl.load(numbers + row[:, None] * (I // 32) + group[None, :], mask=inside, other=0.0).to(tl.float32)
+    value = tl.broadcast_to(value[:, :, None], (row.shape[0], K // 32, 32 // UNIT))
+    return tl.reshape(value, (row.shape[0], K // UNIT))
+
+
+@triton.jit
+def _weights(low, high, scale, bias, PLACE: tl.constexpr, BITS: tl.constexpr, dtype: tl.constexpr):
+    """(rows, units): of the code at PLACE of each unit; with that four places on as a last dimension, if there is one.
+
+    Codes are not shifted: their scale is divided instead.
+    """
+    mask: tl.constexpr = ((1 << BITS) - 1) << (BITS * PLACE)
+    scale = scale * (1.0 / (1 << (BITS * PLACE)))
+    weights = ((low & mask).to(tl.float32) * scale + bias).to(dtype)
+    if BITS != 8:
+        weights = tl.join(weights, ((high & mask).to(tl.float32) * scale + bias).to(dtype))
+    return weights
+
+
+@triton.jit
+def _weight_tile(
+    weight,
+    scales,
+    biases,
+    row,
+    is_row,
+    first,
+    I: tl.constexpr,
+    BITS: tl.constexpr,
+    K: tl.constexpr,
+    dtype: tl.constexpr,
+):
     """(rows, K) weights from column `first` on of the matrix rows at `row`. Zeros behind the end.
 
-    UNIT codes at a time: these begin in one word, and end in the same or, of 5 and 6 bits, in the next.
+    UNIT codes at a time: these begin in one word, and end in the same or, of 5 and 6 bits, in the next. A thread
+    unpacks neighbours, so writes them at once: joins make them the last dimensions, the highest bit of a number first.
     """
     if BITS == 16:
         column = first + tl.arange(0, K)
@@ -57,18 +94,24 @@ def _weight_tile(weight, scales, biases, row, is_row, first, I: tl.constexpr, BI
         UNIT: tl.constexpr = 4 if BITS == 8 else 8
         unit = first // UNIT + tl.arange(0, K // UNIT)
         inside = is_row[:, None] & (unit < I // UNIT)[None, :]
-        word = weight + row[:, None] * (I * BITS // 32) + (unit * (UNIT * BITS) // 32)[None, :]
-        codes = tl.load(word, mask=inside, other=0).to(tl.uint32, bitcast=True)
+        at = unit * BITS // 4 if BITS == 5 or BITS == 6 else unit
+        word = weight + row[:, None] * (I * BITS // 32) + at[None, :]
+        low = tl.load(word, mask=inside, other=0).to(tl.uint32, bitcast=True)
+        high = low >> 16
         if BITS == 5 or BITS == 6:
-            above = tl.load(word + 1, mask=inside, other=0).to(tl.uint32, bitcast=True).to(tl.uint64)
-            codes = ((above << 32) | codes.to(tl.uint64)) >> (unit * (UNIT * BITS) % 32).to(tl.uint64)[None, :]
-        shifts = (BITS * tl.arange(0, UNIT)).to(codes.dtype)
-        codes = ((codes[:, :, None] >> shifts[None, None, :]) & ((1 << BITS) - 1)).to(tl.int32).to(tl.float32)
-        group = row[:, None] * (I // 32) + (unit * UNIT // 32)[None, :]
-        scale = tl.load(scales + group, mask=inside, other=0.0).to(tl.float32)
-        bias = tl.load(biases + group, mask=inside, other=0.0).to(tl.float32)
-        tile = tl.reshape(codes * scale[:, :, None] + bias[:, :, None], (row.shape[0], K))
-    return tile
+            high = tl.load(word + 1, mask=inside, other=0).to(tl.uint32, bitcast=True)
+            both = ((high.to(tl.uint64) << 32) | low.to(tl.uint64)) >> (unit * (8 * BITS) % 32).to(tl.uint64)[None, :]
+            low, high = both.to(tl.uint32), (both >> (4 * BITS)).to(tl.uint32)
+        scale = _factors(scales, row, is_row, first, I, K, UNIT)
+        bias = _factors(biases, row, is_row, first, I, K, UNIT)
+        even = tl.join(
+            _weights(low, high, scale, bias, 0, BITS, dtype), _weights(low, high, scale, bias, 2, BITS, dtype)
+        )
+        odd = tl.join(
+            _weights(low, high, scale, bias, 1, BITS, dtype), _weights(low, high, scale, bias, 3, BITS, dtype)
+        )
+        tile = tl.reshape(tl.join(even, odd), (row.shape[0], K))
+    return tile.to(dtype)
 
 
 @triton.jit(do_not_specialize=["P", "E"])
@@ -135,10 +178,10 @@ def experts_kernel(
             depth = first + tl.arange(0, K)
             at = (pair // SHARE).to(tl.int64)[:, None] * I + depth[None, :]
             part = tl.load(rows + at, mask=is_pair[:, None] & (depth < I)[None, :], other=0.0)
-            tile = _weight_tile(weight, scales, biases, row, is_column, first, I, BITS, K).to(part.dtype)
+            tile = _weight_tile(weight, scales, biases, row, is_column, first, I, BITS, K, part.dtype)
             total = tl.dot(part, tl.trans(tile), total, input_precision="ieee")
             if GATED:
-                tile = _weight_tile(weight, scales, biases, row + O, is_column, first, I, BITS, K).to(part.dtype)
+                tile = _weight_tile(weight, scales, biases, row + O, is_column, first, I, BITS, K, part.dtype)
                 above = tl.dot(part, tl.trans(tile), above, input_precision="ieee")
         if GATED:  # gelu's approximation by tanh: x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3))
             total = total * tl.sigmoid(1.5957691216057308 * (total + 0.044715 * total * total * total)) * above
@@ -154,6 +197,7 @@ def dense_kernel(
     words,
     scales,
     biases,
+    plus,
     output,
     count,
     split,
@@ -163,29 +207,115 @@ def dense_kernel(
     M: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
+    PLUS_ROW: tl.constexpr,
+    dtype: tl.constexpr,
 ):
-    """M rows times N rows of the matrix, every `split`-th K columns of it: a part of the sum, (split, count, O)."""
+    """M rows times N rows of the matrix, every `split`-th K columns of it: a part of the sum, (split, count, O).
+
+    The first part begins with `plus`, whose rows are PLUS_ROW apart; below 0 there is none.
+    """
     column = tl.program_id(0) * N + tl.arange(0, N)
     part_number = tl.program_id(1)
     row = tl.program_id(2) * M + tl.arange(0, M)
     is_row, is_column = row < count, column < O
+    stored = is_row[:, None] & is_column[None, :]
     total = tl.zeros((M, N), tl.float32)
+    if PLUS_ROW >= 0:
+        begun = (row < tl.where(part_number == 0, count, 0))[:, None] & is_column[None, :]
+        total = tl.load(plus + row[:, None] * PLUS_ROW + column[None, :], mask=begun, other=0.0)
     for first in range(part_number * K, I, split * K):
         depth = first + tl.arange(0, K)
         part = tl.load(rows + row[:, None] * I + depth[None, :], mask=is_row[:, None] & (depth < I)[None, :], other=0.0)
-        tile = _weight_tile(words, scales, biases, column.to(tl.int64), is_column, first, I, BITS, K).to(part.dtype)
-        total = tl.dot(part, tl.trans(tile), total, input_precision="ieee")
+        tile = _weight_tile(words, scales, biases, column.to(tl.int64), is_column, first, I, BITS, K, dtype)
+        total = tl.dot(part.to(dtype), tl.trans(tile), total, input_precision="ieee")
     at = (part_number * count + row).to(tl.int64)[:, None] * O + column[None, :]
-    tl.store(output + at, total.to(output.dtype.element_ty), mask=is_row[:, None] & is_column[None, :])
+    tl.store(output + at, total.to(output.dtype.element_ty), mask=stored)
 
 
-def use_triton_kernels(layers: Iterable[Any]) -> None:
+@triton.jit(do_not_specialize=["count", "room"])
+def attention_kernel(
+    queries,
+    keys,
+    values,
+    positions,
+    mixed,
+    scores_sums,
+    scale,
+    count,
+    room,
+    SHARING: tl.constexpr,
+    D: tl.constexpr,
+    R: tl.constexpr,
+    DIMS: tl.constexpr,
+    STEP: tl.constexpr,
+    dtype: tl.constexpr,
+):
+    """Program (g, s) of (G, S): R rows of queries that share key head g see every S-th STEP of the rows before them.
+
+    Writes what they mix, and their greatest score and the sum of its exponentials, which `attention_sum_kernel` joins.
+    """
+    head, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    row, dim = tl.arange(0, R), tl.arange(0, DIMS)
+    is_row, is_dim = row < count * SHARING, dim < D
+    position = tl.load(positions + row // SHARING, mask=is_row, other=-1)
+    end = tl.max(position, 0).to(tl.int32) + 1
+    query = ((row // SHARING) * tl.num_programs(0) + head) * SHARING + row % SHARING
+    inside = is_row[:, None] & is_dim[None, :]
+    query = (tl.load(queries + query[:, None] * D + dim[None, :], mask=inside, other=0.0) * scale).to(dtype)
+    greatest = tl.full((R,), -1e30, tl.float32)
+    total = tl.zeros((R,), tl.float32)
+    sums = tl.zeros((R, DIMS), tl.float32)
+    for first in range(part * STEP, end, parts * STEP):
+        seen = first + tl.arange(0, STEP)
+        is_seen = (seen < end)[:, None] & is_dim[None, :]
+        at = (head * room + seen).to(tl.int64)[:, None] * D + dim[None, :]
+        key = tl.load(keys + at, mask=is_seen, other=0.0).to(dtype)
+        score = tl.dot(query, tl.trans(key), input_precision="ieee")
+        score = tl.where(seen[None, :] <= position[:, None], score, -1e30)
+        before, greatest = greatest, tl.maximum(greatest, tl.max(score, 1))
+        score = tl.exp(score - greatest[:, None])
+        total = total * tl.exp(before - greatest) + tl.sum(score, 1)
+        value = tl.load(values + at, mask=is_seen, other=0.0).to(dtype)
+        sums = tl.dot(score.to(dtype), value, sums * tl.exp(before - greatest)[:, None], input_precision="ieee")
+    at = (head * parts + part) * R + row
+    tl.store(mixed + at[:, None] * DIMS + dim[None, :], sums)
+    tl.store(scores_sums + 2 * at, greatest)
+    tl.store(scores_sums + 2 * at + 1, total)
+
+
+@triton.jit
+def attention_sum_kernel(
+    mixed,
+    scores_sums,
+    output,
+    SHARING: tl.constexpr,
+    D: tl.constexpr,
+    R: tl.constexpr,
+    DIMS: tl.constexpr,
+    S: tl.constexpr,
+):
+    """Program (g, r) of (G, rows that share): joins the S parts of a row."""
+    head, row = tl.program_id(0), tl.program_id(1)
+    dim = tl.arange(0, DIMS)
+    at = (head * S + tl.arange(0, S)) * R + row
+    greatest, total = tl.load(scores_sums + 2 * at), tl.load(scores_sums + 2 * at + 1)
+    share = tl.exp(greatest - tl.max(greatest, 0))
+    sums = tl.sum(tl.load(mixed + at[:, None] * DIMS + dim[None, :]) * share[:, None], 0) / tl.sum(total * share, 0)
+    query = ((row // SHARING) * tl.num_programs(0) + head) * SHARING + row % SHARING
+    tl.store(output + query * D + dim, sums, mask=dim < D)
+
+
+def use_triton_kernels(layers: Iterable[Any], queries: Tensor | None = None, keys: Tensor | None = None) -> None:
     """Lets layers multiply by these kernels: those of packed weights, and the experts of a mixture.
 
-    Raises ModelError if kernels cannot be built here, if experts have another activation, or if a product is wrong. One
-    layer of each shape is tried, and not the model: through its layers rounding grows beyond any limit.
+    Raises ModelError if kernels cannot be built here, if experts have another activation, or if a product is wrong, or
+    `attention` of some `queries` and `keys`. One layer of each shape is tried, and not the model: through its layers
+    rounding grows beyond any limit.
     """
     require_toolchain()
+    if queries is not None and keys is not None:
+        positions = torch.arange(keys.shape[1] - len(queries), keys.shape[1], device=keys.device)
+        _check(attention, _plain_attention, queries, keys, keys.flip(1), positions)
     layers = list(layers)
     linears = [layer for layer in layers if isinstance(layer, PackedLinear)]
     mixtures = [layer for layer in layers if hasattr(layer, "gate_up_proj")]
@@ -209,6 +339,15 @@ def use_triton_kernels(layers: Iterable[Any]) -> None:
 def _random_rows(wide: int, device: torch.device) -> Iterator[Tensor]:
     generator = torch.Generator(device).manual_seed(0)
     return (torch.randn(n, wide, generator=generator, device=device).bfloat16() for n in _CHECK_ROWS)
+
+
+def _plain_attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
+    """See `attention`."""
+    sharing = queries.shape[1] // len(keys)
+    shared = (each.to(queries.dtype).repeat_interleave(sharing, 0) for each in (keys, values))
+    visible = torch.arange(keys.shape[1], device=keys.device) <= positions[:, None]
+    mixed = functional.scaled_dot_product_attention(queries.transpose(0, 1), *shared, attn_mask=visible)
+    return mixed.transpose(0, 1).flatten(1)
 
 
 def _check(kernel: Callable[..., Tensor], fall_back: Callable[..., Tensor], rows: Tensor, *others: Any) -> None:
@@ -276,25 +415,58 @@ def _product(
     wide = weight.shape[1] // (1 + gated)
     output = rows.new_empty(pairs, wide)
     sizes = {"SHARE": share, "O": wide, "I": weight.shape[2], "BITS": bits, "GATED": gated}
-    sizes |= {"M": block, "N": BLOCK_COLUMNS, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": STAGES}
+    sizes |= {"M": block, "N": BLOCK_COLUMNS, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": stages(bits)}
     grid = len(plan[1]), triton.cdiv(wide, BLOCK_COLUMNS)
     experts_kernel[grid](rows, *parts, rows if gated else router_weights, output, *blocks, pairs, **sizes)
     return output
 
 
-def packed_product(rows: Tensor, weight: PackedWeight) -> Tensor:
-    """(N, I) -> (N, O), in the rows' dtype."""
+def packed_product(
+    rows: Tensor, weight: PackedWeight, dtype: torch.dtype | None = None, plus: Tensor | None = None
+) -> Tensor:
+    """See `packed.packed_product`. Few rows are rounded, and `plus` added, in the same kernel."""
     count, (high, wide) = len(rows), weight.shape
+    dtype = dtype or rows.dtype
+    if count > DENSE_BLOCKS[0] and (plus is not None or rows.dtype != dtype):
+        product = packed_product(rows.to(dtype), weight)
+        return product if plus is None else plus + product
     block = DENSE_BLOCKS[count > DENSE_BLOCKS[0]]
     grid = triton.cdiv(high, DENSE_COLUMNS), triton.cdiv(count, block)
     split = max(1, min(_PROGRAMS // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
-    wanted, rows = rows.dtype, _multipliable(rows)
-    output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else rows.dtype)
+    wanted = rows.dtype if plus is None else plus.dtype
+    output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else wanted)
     *parts, bits = _parts(weight)
     sizes = {"O": high, "I": wide, "BITS": bits, "M": block, "N": DENSE_COLUMNS, "K": DENSE_DEPTH}
-    sizes |= {"num_warps": WARPS, "num_stages": STAGES}
-    dense_kernel[(grid[0], split, grid[1])](rows, *parts, output, count, split, **sizes)
+    sizes |= {"PLUS_ROW": -1 if plus is None else high * (plus.ndim - 1), "dtype": _multiplied(dtype)}
+    sizes |= {"num_warps": WARPS, "num_stages": stages(bits)}
+    plus = rows if plus is None else plus.contiguous()
+    dense_kernel[(grid[0], split, grid[1])](rows.contiguous(), *parts, plus, output, count, split, **sizes)
     return (output.sum(0) if split > 1 else output[0]).to(wanted)
+
+
+def attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor, scale: float | None = None) -> Tensor:
+    """Queries (n, H, D) float32 over the rows of (G, T, D) keys and values up to their positions (n,) -> (n, H * D)."""
+    (count, heads, size), (kv_heads, room, _) = queries.shape, keys.shape
+    rows = triton.next_power_of_2(max(16, count * heads // kv_heads))
+    sizes = {"SHARING": heads // kv_heads, "D": size, "R": rows, "DIMS": max(16, triton.next_power_of_2(size))}
+    mixed = queries.new_empty(kv_heads, ATTENTION_PARTS, rows, sizes["DIMS"])
+    sums, output = queries.new_empty(kv_heads, ATTENTION_PARTS, rows, 2), queries.new_empty(count, heads * size)
+    tensors = queries.contiguous(), keys, values, positions, mixed, sums
+    step = {"STEP": ATTENTION_STEP, "dtype": _multiplied(keys.dtype), "num_warps": WARPS if rows < 64 else 2 * WARPS}
+    attention_kernel[(kv_heads, ATTENTION_PARTS)](*tensors, scale or size**-0.5, count, room, **sizes, **step)
+    grid = kv_heads, count * heads // kv_heads
+    attention_sum_kernel[grid](mixed, sums, output, **sizes, S=ATTENTION_PARTS)
+    return output
+
+
+def _multiplied(dtype: torch.dtype) -> tl.dtype:
+    """What the interpreter can multiply is float32 alone."""
+    return tl.float32 if triton.knobs.runtime.interpret or dtype == torch.float32 else tl.bfloat16
+
+
+def stages(bits: int) -> int:
+    """How many steps of a product are under way: codes of 5 and 6 bits are read word by word, which nothing hides."""
+    return 1 if bits in (5, 6) else 3
 
 
 def _multipliable(rows: Tensor) -> Tensor:

@@ -100,6 +100,33 @@ def test_a_packed_matrix_multiplies_as_in_torch(rows: int, high: int, wide: int,
     torch.testing.assert_close(kernels.packed_product(hidden, weight), wanted, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("bits", BITS)
+def test_few_rows_are_rounded_and_something_added_at_once(bits: int) -> None:
+    torch.manual_seed(0)
+    weight, rows = packed_randomly((70, 1056), bits), torch.randn(20, 1056, device=DEVICE)
+    for plus in (torch.randn(70, device=DEVICE), torch.randn(20, 70, device=DEVICE)):
+        wanted = packed.packed_product(rows, weight, torch.bfloat16, plus)
+        for count in (3, 20):
+            added = plus[:count] if plus.ndim > 1 else plus
+            found = kernels.packed_product(rows[:count], weight, torch.bfloat16, added)
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, wanted[:count], rtol=0.02, atol=0.5)
+
+
+@pytest.mark.parametrize(("count", "heads", "kv_heads", "size"), [(1, 7, 1, 64), (3, 4, 4, 24), (16, 6, 2, 32)])
+def test_attention_sees_what_stands_before_each_row(count: int, heads: int, kv_heads: int, size: int) -> None:
+    torch.manual_seed(0)
+    queries = torch.randn(count, heads, size, device=DEVICE)
+    keys, values = torch.randn(2, kv_heads, 200, size, device=DEVICE)
+    shared = [each.repeat_interleave(heads // kv_heads, 0) for each in (keys, values)]
+    for first in (0, 63, 150):
+        positions = torch.arange(first, first + count, device=DEVICE)
+        visible = torch.arange(200, device=DEVICE) <= positions[:, None]
+        wanted = functional.scaled_dot_product_attention(queries.transpose(0, 1), *shared, attn_mask=visible)
+        found = kernels.attention(queries, keys, values, positions)
+        torch.testing.assert_close(found, wanted.transpose(0, 1).flatten(1), rtol=1e-4, atol=1e-4)
+
+
 def test_whatever_is_chosen_has_its_blocks() -> None:
     """Of each expert alone, every pair once, and in as much memory whatever is chosen."""
     sizes = set()
@@ -196,12 +223,12 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from inference.models import triton_kernels as kernels
 
-def used(kernel, pointers, numbers, **sizes):
+def used(kernel, pointers, numbers, stages=3, **sizes):
     types = {**pointers, **dict.fromkeys(numbers, "i32")}
     names = kernel.arg_names
-    aligned = {(names.index(name),): [["tt.divisibility", 16]] for name in pointers}
+    aligned = {(names.index(name),): [["tt.divisibility", 16]] for name, kind in pointers.items() if "*" in kind}
     signature = {name: types.get(name, "constexpr") for name in names}
-    options = {"num_warps": kernels.WARPS, "num_stages": kernels.STAGES}
+    options = {"num_warps": kernels.WARPS, "num_stages": stages}
     source = ASTSource(kernel, signature, constexprs=sizes, attrs=aligned)
     print(compile(source, target=GPUTarget("cuda", 86, 32), options=options).metadata.shared)
 
@@ -216,7 +243,12 @@ used(kernels.experts_kernel, {**experts, "weight": "*i32", "router_weights": "*b
 down = {"SHARE": 1, "O": 2816, "I": 704, "BITS": 4, "GATED": False, "M": 16, **tiles}
 used(kernels.experts_kernel, {**experts, "weight": "*i32", "router_weights": "*fp32"}, "P", **down)
 dense = {"O": 2816, "I": 2112, "BITS": 8, "M": 64, "N": kernels.DENSE_COLUMNS, "K": kernels.DENSE_DEPTH}
-used(kernels.dense_kernel, {**half, "rows": "*bf16", "words": "*i32", "output": "*fp32"}, ["count", "split"], **dense)
+dense |= {"PLUS_ROW": 2816, "dtype": kernels.tl.bfloat16}
+types = {**half, "rows": "*fp32", "words": "*i32", "plus": "*fp32", "output": "*fp32"}
+used(kernels.dense_kernel, types, ["count", "split"], **dense)
+heads = {"SHARING": 7, "D": 128, "R": 128, "DIMS": 128, "STEP": kernels.ATTENTION_STEP, "dtype": kernels.tl.bfloat16}
+types = dict.fromkeys(["queries", "mixed", "scores_sums"], "*fp32") | {"keys": "*bf16", "values": "*bf16"}
+used(kernels.attention_kernel, types | {"positions": "*i64", "scale": "fp32"}, ["count", "room"], **heads)
 """
 SHARED_BYTES = 101_376
 """Of a program on an RTX 3090, 4090 or 5090."""
@@ -224,5 +256,5 @@ SHARED_BYTES = 101_376
 
 def test_kernels_compile_for_cards_with_little_shared_memory(tmp_path: Path) -> None:
     sizes = [int(line) for line in run_compiled(COMPILE, TRITON_CACHE_DIR=str(tmp_path)).split()]
-    assert len(sizes) == 5
+    assert len(sizes) == 6
     assert max(sizes) <= SHARED_BYTES
