@@ -24,14 +24,14 @@ from inference.models import packed
 from inference.models.family import ModelError
 from inference.models.packed import PackedLinear, PackedWeight, set_experts_product
 
-BLOCK_COLUMNS, BLOCK_DEPTH = 64, 64
-"""Columns of a product of experts that one program computes, and columns of the weights that it reads at a time."""
+BLOCK_COLUMNS, BLOCK_DEPTH = 128, 64
+"""Rows of an expert's matrices that one program multiplies by, gates included, and as many columns at a time."""
 DENSE_COLUMNS, DENSE_DEPTH, DENSE_BLOCKS = 64, 128, (16, 64)
 WARPS = 4
 _PLAN_PAIRS = 1024
 ATTENTION_STEP, ATTENTION_PARTS = 64, 32
 """Rows of keys that a program of attention reads at a time, and how many programs share those of a head."""
-_PROGRAMS = 512
+_PROGRAMS, _PROGRAMS_OF_MANY = 512, 256
 """A product of fewer programs does not keep a card's memory busy: several then share a matrix's columns."""
 _PLAIN_BITS = 16
 _CHECK_ROWS = (9, 40, 259, 515)
@@ -104,12 +104,10 @@ def _weight_tile(
             low, high = both.to(tl.uint32), (both >> (4 * BITS)).to(tl.uint32)
         scale = _factors(scales, row, is_row, first, I, K, UNIT)
         bias = _factors(biases, row, is_row, first, I, K, UNIT)
-        even = tl.join(
-            _weights(low, high, scale, bias, 0, BITS, dtype), _weights(low, high, scale, bias, 2, BITS, dtype)
-        )
-        odd = tl.join(
-            _weights(low, high, scale, bias, 1, BITS, dtype), _weights(low, high, scale, bias, 3, BITS, dtype)
-        )
+        # Triton 3.6 compiles no block of 64 rows times codes of 5 or 6 bits if they are rounded here
+        part: tl.constexpr = tl.float32 if BITS == 5 or BITS == 6 else dtype
+        even = tl.join(_weights(low, high, scale, bias, 0, BITS, part), _weights(low, high, scale, bias, 2, BITS, part))
+        odd = tl.join(_weights(low, high, scale, bias, 1, BITS, part), _weights(low, high, scale, bias, 3, BITS, part))
         tile = tl.reshape(tl.join(even, odd), (row.shape[0], K))
     return tile.to(dtype)
 
@@ -412,11 +410,11 @@ def _product(
     *blocks, block = plan
     *parts, bits = _parts(weight)
     gated = router_weights is None
-    wide = weight.shape[1] // (1 + gated)
+    wide, columns = weight.shape[1] // (1 + gated), BLOCK_COLUMNS // (1 + gated)
     output = rows.new_empty(pairs, wide)
     sizes = {"SHARE": share, "O": wide, "I": weight.shape[2], "BITS": bits, "GATED": gated}
-    sizes |= {"M": block, "N": BLOCK_COLUMNS, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": stages(bits)}
-    grid = len(plan[1]), triton.cdiv(wide, BLOCK_COLUMNS)
+    sizes |= {"M": block, "N": columns, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": stages(bits)}
+    grid = len(plan[1]), triton.cdiv(wide, columns)
     experts_kernel[grid](rows, *parts, rows if gated else router_weights, output, *blocks, pairs, **sizes)
     return output
 
@@ -432,7 +430,8 @@ def packed_product(
         return product if plus is None else plus + product
     block = DENSE_BLOCKS[count > DENSE_BLOCKS[0]]
     grid = triton.cdiv(high, DENSE_COLUMNS), triton.cdiv(count, block)
-    split = max(1, min(_PROGRAMS // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
+    programs = _PROGRAMS if block == DENSE_BLOCKS[0] else _PROGRAMS_OF_MANY
+    split = max(1, min(programs // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
     wanted = rows.dtype if plus is None else plus.dtype
     output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else wanted)
     *parts, bits = _parts(weight)

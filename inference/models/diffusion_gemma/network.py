@@ -119,8 +119,7 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
 
 def rms_norm(norm: Any, rows: Tensor) -> Tensor:
     """Applies a `DiffusionGemmaRMSNorm` to rows, in float32 as the stock one: x / rms(x) * weight."""
-    weight = norm.weight.float() if norm.with_scale else None
-    return functional.rms_norm(rows.float(), rows.shape[-1:], weight, norm.eps).type_as(rows)
+    return functional.rms_norm(rows, rows.shape[-1:], norm.weight if norm.with_scale else None, norm.eps)
 
 
 def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:

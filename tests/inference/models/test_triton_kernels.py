@@ -235,12 +235,12 @@ def used(kernel, pointers, numbers, stages=3, **sizes):
 half = dict.fromkeys(["scales", "biases"], "*fp16")
 plan = dict.fromkeys(["pairs", "experts", "blocks"], "*i32")
 experts = {**plan, **half, "rows": "*bf16", "output": "*bf16"}
-tiles = {"N": kernels.BLOCK_COLUMNS, "K": kernels.BLOCK_DEPTH}
+tiles = {"N": kernels.BLOCK_COLUMNS // 2, "K": kernels.BLOCK_DEPTH}
 used(kernels.sort_kernel, {**plan, "chosen": "*i64"}, "PE", M=64, BINS=256, STEP=1024)
 gated = {"SHARE": 8, "O": 704, "I": 2816, "GATED": True, "M": 64, **tiles}
 used(kernels.experts_kernel, {**experts, "weight": "*bf16", "router_weights": "*bf16"}, "P", BITS=16, **gated)
 used(kernels.experts_kernel, {**experts, "weight": "*i32", "router_weights": "*bf16"}, "P", BITS=5, **gated)
-down = {"SHARE": 1, "O": 2816, "I": 704, "BITS": 4, "GATED": False, "M": 16, **tiles}
+down = {"SHARE": 1, "O": 2816, "I": 704, "BITS": 4, "GATED": False, "M": 64, **tiles, "N": kernels.BLOCK_COLUMNS}
 used(kernels.experts_kernel, {**experts, "weight": "*i32", "router_weights": "*fp32"}, "P", **down)
 dense = {"O": 2816, "I": 2112, "BITS": 8, "M": 64, "N": kernels.DENSE_COLUMNS, "K": kernels.DENSE_DEPTH}
 dense |= {"PLUS_ROW": 2816, "dtype": kernels.tl.bfloat16}
