@@ -27,7 +27,7 @@ from inference.models.packed import PackedWeight
 AppendKeysValues = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
 Rotary = tuple[Tensor, Tensor]
-"""Cosines and sines of the rows' positions, (B or 1, W, D)."""
+"""Cosines and sines of the rows' positions, (B or 1, W, D); the sines' first half negated."""
 
 
 class DiffusionGemmaNetwork(DiffusionNetwork):
@@ -110,7 +110,11 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
 
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, masks: Masks, cache: EncoderCache) -> Tensor:
         """The layers of the encoder or of the decoder after the rows of `cache`, and the last norm."""
-        rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
+        rotary = {}
+        for kind in set(self.layer_types):
+            cosine, sine = stack.rotary_emb(hidden, positions, kind)
+            sine[..., : sine.shape[-1] // 2].neg_()
+            rotary[kind] = cosine, sine
         for layer_index, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
             append = partial(cache.update, layer_index=layer_index)
             hidden = _layer(layer, hidden, rotary[kind], masks[kind], append)
@@ -125,8 +129,7 @@ def rms_norm(norm: Any, rows: Tensor) -> Tensor:
 def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:
     """(B, W, heads, D), rotated by position."""
     cosine, sine = (part[:, :, None] for part in rotary)
-    first, second = heads.chunk(2, -1)
-    return heads * cosine + torch.cat([-second, first], -1) * sine
+    return torch.addcmul(heads * cosine, heads.roll(heads.shape[-1] // 2, -1), sine)
 
 
 def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
