@@ -129,7 +129,7 @@ def rms_norm(norm: Any, rows: Tensor) -> Tensor:
 def apply_rotary(heads: Tensor, rotary: Rotary) -> Tensor:
     """(B, W, heads, D), rotated by position."""
     cosine, sine = (part[:, :, None] for part in rotary)
-    return torch.addcmul(heads * cosine, heads.roll(heads.shape[-1] // 2, -1), sine)
+    return heads * cosine + heads.roll(heads.shape[-1] // 2, -1) * sine
 
 
 def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, append: AppendKeysValues) -> Tensor:
