@@ -17,7 +17,6 @@ _TARGETS = frozenset(
     }
 )
 """Kinds of nodes between names and the statement that defines them."""
-_ATTRIBUTES = frozenset({"jsx_attribute"})
 _NAMESAKE = 3
 """The shortest name of a class that tells what a variable of the same name is."""
 _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
@@ -140,22 +139,13 @@ def _means_member(
                 return True
             return is_unique and any(_is_instance(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
-            return name.receiver in owners or _component_takes(names, name, owners)
+            return name.receiver in owners
         case Role.USE if new.binder is not None and is_bound_by_scope(names, name, new.binder.id):
             return True
         case Role.USE:
             is_case = names.field_path(name.node, name.ancestors[0]) in names.rules.cases
             return is_unique and is_case and not names.binding_scope_id(name)
     return False
-
-
-def _component_takes(names: NameIndex, attribute: Occurrence, owners: Collection[str]) -> bool:
-    """Whether a component's one parameter says that it is one of the `owners`."""
-    if attribute.ancestors[0].type not in _ATTRIBUTES:
-        return False
-    types = rf"[)}}\w]\s*:\s*(?:\w+(?:\.\w+)*<)?(?:{'|'.join(map(re.escape, owners))})\b"
-    definitions = [name for name in names.occurrences(attribute.receiver) if name.binder is not None]
-    return bool(definitions) and all(re.search(types, defining_line(names, name)) for name in definitions)
 
 
 def _has_declared_type(names: NameIndex, use: Occurrence, owners: Collection[str]) -> bool:

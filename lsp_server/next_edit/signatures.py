@@ -213,20 +213,12 @@ def _call_of(names: NameIndex, name: Occurrence) -> _Call | None:
 
 
 def _async_edits(diff: NameDiff, function: _Function) -> Iterator[NextEdit]:
-    was_async = _is_async(diff.old_names, function.old)
-    is_async = _is_async(diff.new_names, function.node)
-    code = diff.new_names.view.code(function.node)
-    if was_async == is_async or not diff.new_names.rules.awaits or _YIELD.search(code):
-        return
-    if is_async:
+    """The calls of a function that became async, and the functions around them."""
+    became_async = _is_async(diff.new_names, function.node) and not _is_async(diff.old_names, function.old)
+    if became_async and diff.new_names.rules.awaits and not _YIELD.search(diff.new_names.view.code(function.node)):
         heads = _parameters(diff.old_names, function.old), _parameters(diff.new_names, function.node)
         old, new = (None if head is None else [name.text for name in head] for head in heads)
         yield from _make_async(diff, function.name, set() if old == new else None)
-        return
-    for call in _calls(diff, function.name):
-        edit = _remove_await(diff.new_names, call)
-        if edit is not None:
-            yield edit
 
 
 def _make_async(diff: NameDiff, name: Occurrence, callers: set[int] | None) -> Iterator[NextEdit]:
@@ -302,14 +294,3 @@ def _add_await(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdi
     if view.text[end : end + 1] in (".", "[", "("):  # its result is used further
         return NextEdit(start, end, f"({rules.await_before}{view.text[start:end]})", why)
     return NextEdit(start, start, rules.await_before, why)
-
-
-def _remove_await(names: NameIndex, call: _Call) -> NextEdit | None:
-    view, rules = names.view, names.rules
-    parent = view.parent(call.node)
-    if parent is None or parent.type != rules.awaits:
-        return None
-    why = f"{call.name.text} is no longer async"
-    if rules.await_after:
-        return NextEdit(view.end(call.node), view.end(parent), "", why)
-    return NextEdit(view.start(parent), view.start(call.node), "", why)
