@@ -250,6 +250,11 @@ class HoleSurroundings:
         typed = self.starts_with.rpartition("\n")[2]
         return indentation(typed if "\n" in self.starts_with else self.line_prefix + typed, 0)
 
+    def is_begun_comment(self, fill: str) -> bool:
+        """Whether the line had the start of a comment and no word of it: there are many ways to say the same."""
+        begun, comment = (self.line_prefix + self.starts_with).strip(), self.table.line_comment
+        return bool(begun) and comment.startswith(begun) and (self.line_prefix + fill).lstrip().startswith(comment)
+
     def stays_in_literal(self, fill: str) -> bool:
         """Whether all of the fill is in a string or comment around the hole."""
         return self.literal is not None and not (self.literal.closer and self.literal.closer in fill)
@@ -387,10 +392,12 @@ class FillPostprocessor:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
         Cuts what repeats the hole's surroundings, and adopts their indentation and line ends. Uses only the part of
-        `fill` before its `unlikely_offset`, if it has one.
+        `fill` before its `unlikely_offset`, if it has one, but the whole line of a comment that the user has begun.
         """
         hole = self._surroundings(span)
         result = self._postprocess(hole, fill)
+        if unlikely_offset is not None and hole.is_begun_comment(fill):
+            unlikely_offset = max(unlikely_offset, len(fill.partition("\n")[0]))
         if unlikely_offset is not None and not isinstance(result, DropReason):
             result = self._fit_up_to_low_prob(hole, fill, unlikely_offset, result)
         if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):

@@ -62,6 +62,9 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
         ("python", "def f():\n    ‸\n\ny = 1\n", "if first¦ and second:\n        pass", "if first"),
         ("c", "int f(int a) {\n    ‸\n}\n", "int total = a¦ + 1;", "int total = a"),
         ("javascript", "function f() {\n  ‸\n}\n", "first();\n  second();\n  th¦ird();", "first();\n  second();"),
+        ("python", "x = 1\n# ‸\ny = f(x)\n", "The¦ result.\nz = 2", "The result."),
+        ("go", "func f() {\n\t/‸\n\tx := 1\n}\n", "/ The¦ first", "/ The first"),
+        ("python", "x = 1\n# The ‸\ny = f(x)\n", "¦result of f", None),
     ],
 )
 def test_a_fill_with_a_doubt_fits_like_any_other(language: str, text: str, fill: str, shown: str | None) -> None:
