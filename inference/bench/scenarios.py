@@ -6,7 +6,7 @@ and, with --model, else for ghost text where the scenario has its hole. All that
 With --recorded, a small HTTP server answers for the edit model with what that said when others asked it for the same
 lines: JSON lines with `scenario`, `model`, `prompt` and `text`.
 
-    delta_chrf  share of the wanted change that was made (0 to 1), by character n-grams; the mean
+    delta_chrf  share of the nearest accepted change that was made (0 to 1), by character n-grams; the mean
     shown       share of the scenarios that want an edit and got an offer
     quiet       share of the cursors that want none and got none
     score       delta_chrf times the harmonic mean of shown and quiet, as their project reports it
@@ -25,7 +25,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import unified_diff
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ _HISTORY = "file:///history{}"
 
 @dataclass(frozen=True)
 class Scenario:
-    """A file, the user's last changes without their lines, and the wanted text; None: nothing should be offered.
+    """A file, the user's last changes without their lines, and the accepted texts; none: nothing should be offered.
 
     `cursors` are offsets into `text`, and `hole` is where a fill belongs, if not at the cursor.
     """
@@ -59,13 +58,14 @@ class Scenario:
     cursors: tuple[int, ...]
     hole: int | None
     history: tuple[Hunk, ...]
-    expected: str | None
+    expected: tuple[str, ...]
 
     @classmethod
     def parse(cls, file: Path) -> "Scenario":
         """Raises OSError, KeyError or ValueError."""
         head, *sections = re.split(r"^-- ([\w.]+) --\n", file.read_text("utf-8"), flags=re.MULTILINE)
-        parts = {name: text.rstrip("\n") for name, text in zip(sections[::2], sections[1::2], strict=True)}
+        named = [(name, text.rstrip("\n")) for name, text in zip(sections[::2], sections[1::2], strict=True)]
+        parts = dict(named)
         fields = defaultdict(str, re.findall(r"^([a-z-]+|viewport\w+): (.*)$", head, re.MULTILINE))
         text = parts["buffer.txt"]
 
@@ -81,7 +81,7 @@ class Scenario:
             tuple(offsets(f"{fields['row']}:{fields['col']},{fields['cursor-positions']}")),
             next(iter(offsets(f"{fields['fim-row']}:{fields['fim-col']}")), None),
             tuple(_history(parts.get("history", ""))),
-            parts.get("expected"),
+            tuple(text for name, text in named if name == "expected"),
         )
 
 
@@ -106,10 +106,9 @@ class RecordedModel:
 
     name: str
     rewrites: Mapping[str, str]
-    is_verbose: bool = False
 
     @classmethod
-    def read(cls, file: Path, name: str, *, is_verbose: bool) -> "RecordedModel":
+    def read(cls, file: Path, name: str) -> "RecordedModel":
         """Raises OSError, KeyError or ValueError, also if the file has no answers of this model."""
         rewrites = dict[str, str]()
         for answer in map(json.loads, file.read_text("utf-8").splitlines()):
@@ -118,16 +117,12 @@ class RecordedModel:
                 rewrites[region] = prompt.rewritten_region(answer["text"]).rstrip("\n") + "\n"
         if not rewrites:
             raise ValueError(f"{file} has no answers of {name}")
-        return cls(name, rewrites, is_verbose)
+        return cls(name, rewrites)
 
     def complete(self, prompt: str) -> str:
         """The answer to a prompt. Raises ValueError."""
         asked, region = _read_prompt(prompt)
-        rewrite = self.rewrites.get(region, region)
-        if self.is_verbose:
-            diff = [*unified_diff(region.splitlines(), rewrite.splitlines(), n=0, lineterm="")][2:]
-            _say("answer:", *(f"\n        {line}" for line in diff))
-        return asked.answer_with(rewrite, asked.stop_strings)
+        return asked.answer_with(self.rewrites.get(region, region), asked.stop_strings)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -167,10 +162,11 @@ class PlayedScenario:
 
     @property
     def delta_chrf(self) -> float:
-        return delta_chrf(self.scenario.text, self.text.rstrip("\n"), self.scenario.expected or "")
+        text = self.text.rstrip("\n")
+        return max(delta_chrf(self.scenario.text, text, expected) for expected in self.scenario.expected)
 
     def __str__(self) -> str:
-        if self.scenario.expected is None:
+        if not self.scenario.expected:
             result = "false" if self.offers else "quiet"
         else:
             result = f"{self.delta_chrf:.3f}" if self.offers else "none "
@@ -261,9 +257,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         raise BenchError(f"{args.scenarios} has no scenarios (*.txtar)")
     if args.recorded and not args.edit_model:
         raise BenchError("--recorded needs --edit-model, whose answers to play")
-    model = RecordedModel(args.edit_model or "off", {}, args.verbose)
+    model = RecordedModel(args.edit_model or "off", {})
     if args.recorded:
-        model = RecordedModel.read(args.recorded, model.name, is_verbose=args.verbose)
+        model = RecordedModel.read(args.recorded, model.name)
     played: list[PlayedScenario] = []
     num_histories = max(len(scenario.history) for scenario in scenarios)
     folders = [_ROOT, *(_HISTORY.format(index) for index in range(num_histories))]
@@ -284,8 +280,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def _figures(played: list[PlayedScenario]) -> dict[str, Any]:
     """A share of no scenarios is 1."""
-    edits = [result for result in played if result.scenario.expected is not None]
-    silent = [result for result in played if result.scenario.expected is None]
+    edits = [result for result in played if result.scenario.expected]
+    silent = [result for result in played if not result.scenario.expected]
     delta = statistics.fmean(result.delta_chrf for result in edits) if edits else 0.0
     shown = statistics.fmean(bool(result.offers) for result in edits) if edits else 1.0
     quiet = statistics.fmean(not result.offers for result in silent) if silent else 1.0

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +63,7 @@ def test_recorded_rewrites_are_offered_where_wanted(model: str, quiet: float, me
 
 def test_what_is_offered_and_why_nothing_is_can_be_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With a fill model that is as small as the test."""
-    shutil.copy(RENAME, tmp_path)
+    (tmp_path / RENAME.name).write_text(RENAME.read_text("utf-8") + "-- expected --\nor this\n", "utf-8")
     (tmp_path / "word.txtar").write_text("language: python\nfile: a.py\nrow: 1\ncol: 3\n-- buffer.txt --\nabcdef\n")
     assert main(["scenarios", str(tmp_path), "--model", str(DATA / "fim"), "--verbose"]) == 0
     output, shown = capfd.readouterr()
