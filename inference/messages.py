@@ -257,8 +257,8 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
     the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model judges
     the `proposals`, edits of whole lines, those of the same lines side by side; one that cannot finds none. An edit
-    model answers with one edit, its rewrite of the lines around the cursor. For the whole lines of `region`, one that
-    judges also writes a proposal of its own.
+    model answers with one edit, its rewrite of the lines around the cursor. For the whole lines of each of `regions`,
+    one that judges also writes a proposal of its own.
     """
 
     quick: ClassVar[bool] = False
@@ -272,7 +272,7 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     cursor: int | None = None
     deadline_ms: int | None = None
     proposals: tuple[ScoredEdit, ...] = ()
-    region: tuple[int, int] | None = None
+    regions: tuple[tuple[int, int], ...] = ()
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):

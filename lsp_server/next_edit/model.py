@@ -10,16 +10,14 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest, ScoredEdit, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.fill.postprocess import count_errors
 from lsp_server.next_edit.alike_edits import alike_line_edits
 from lsp_server.next_edit.cross_file import NextEditInput
 from lsp_server.next_edit.edits import NextEdit, trimmed_edit
 from lsp_server.next_edit.judge import EditValidator
+from lsp_server.next_edit.regions import lines_to_rewrite, lines_using_change
 from lsp_server.next_edit.rewrite_filter import REASON, edits_from_rewrite
 from lsp_server.next_edit.text_diff import TextDiff
-from lsp_server.syntax.lines import end_of_text_before, indentation, is_blank, line_end, line_start
 from lsp_server.syntax.parsing import replace_lone_surrogates
-from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.client import ClientState
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MAX_EDITS = 6
-_MAX_REGION_LINES = 8
 
 
 async def propose_model_edits(session: "Session", situation: NextEditInput) -> Sequence[NextEdit]:
@@ -84,10 +81,10 @@ async def request_edits(
     """
     rewrites = client.options.edits is not None
     request = await asyncio.to_thread(_request, situation, name_of, deadline_ms, rewrites=rewrites)
-    if not (rewrites or request.proposals or request.region):
+    if not (rewrites or request.proposals or request.regions):
         return ()
     scored = (await client.request(request)).edits
-    if rewrites or (scored and (scored[0].start, scored[0].end) == request.region):
+    if rewrites or (scored and (scored[0].start, scored[0].end) in request.regions):
         return await asyncio.to_thread(edits_from_rewrite, situation, scored[0]) if scored else ()
     edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, REASON) for edit in scored]
     return await asyncio.to_thread(EditValidator(situation.snapshot, situation.old_texts).edits_to_offer, edits)
@@ -111,29 +108,8 @@ def _request(
     if rewrites:
         return replace(request, hunks=situation.edit_model_hunks or request.hunks)
     edits = (ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks))
-    return replace(
-        request, path=name.rpartition("/")[2], proposals=tuple(edits), region=lines_to_rewrite(situation, text)
-    )
-
-
-def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | None:
-    """The whole lines of what begins in the cursor's line, which may no longer fit after changes elsewhere.
-
-    None: there is nothing, or the user is writing it; but a broken line that goes on after the cursor may be mended.
-    """
-    view = SyntaxView.from_source(situation.snapshot)
-    start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)
-    if view is None or is_blank(text[start:end]) or not (situation.old_texts or situation.other_documents):
-        return None
-    is_new = any(TextDiff(old, text).has_new_text(start, end) for old in situation.old_texts[-1:])
-    if is_new and (is_blank(text[situation.cursor : end]) or not count_errors(view.root)):
-        return None
-    for node in view.ancestors(view.leaf_at(start + len(indentation(text, start)))):
-        stop = line_end(text, end_of_text_before(text, view.end(node)))
-        if view.start(node) < start or text.count("\n", start, stop) >= _MAX_REGION_LINES:
-            break
-        end = max(end, stop)
-    return start, min(end + 1, len(text))
+    regions = filter(None, dict.fromkeys([lines_to_rewrite(situation, text), lines_using_change(situation, text)]))
+    return replace(request, path=name.rpartition("/")[2], proposals=tuple(edits), regions=tuple(regions))
 
 
 def _hunks(text: str, old_texts: Sequence[str]) -> tuple[Hunk, ...]:

@@ -1,10 +1,10 @@
-"""A fill model may rewrite the lines that begin at the cursor, `|`, unless the user is typing there."""
+"""A fill model may rewrite what begins at the cursor, `|`, unless the user types there, and what uses a change."""
 
 import pytest
 
 from lsp_server.documents.document import Document
 from lsp_server.next_edit.cross_file import NextEditInput
-from lsp_server.next_edit.model import lines_to_rewrite
+from lsp_server.next_edit.regions import lines_to_rewrite, lines_using_change
 
 CALL = "f = load(1)\nuse(\n    f,\n)\ndone()\n"
 CHANGED = CALL.replace("load", "open")
@@ -28,4 +28,22 @@ def test_what_begins_at_the_cursor_may_be_written_anew(marked: str, old: str | N
     cursor, text = marked.index("|"), marked.replace("|", "")
     snapshot = Document("file:///a", "go" if "func" in text else "python", 1, text).snapshot()
     region = lines_to_rewrite(NextEditInput(snapshot, [] if old is None else [old], cursor), text)
+    assert (region and text[slice(*region)]) == wanted
+
+
+DICT = "def f(a: str, b):\n    n: dict = {}\n    g(b)\n    for x in n:\n        h(x)\n    return n\n"
+FIELD = "impl S {\n    fn all(&self) -> Vec<u8> {}\n\n    fn p(&self) {\n        d(self.all());\n    }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "old", "wanted"),
+    [
+        (DICT, "dict = {}", "list = []", "    for x in n:\n        h(x)\n    return n\n"),
+        (DICT.replace("        h(x)\n", "        h(x)\n" * 8), "dict = {}", "list = []", "    return n\n"),
+        (FIELD, "Vec", "Option", "        d(self.all());\n"),
+    ],
+)
+def test_what_uses_a_changed_declaration_may_be_written_anew(text: str, new: str, old: str, wanted: str) -> None:
+    snapshot = Document("file:///a", "rust" if "fn" in text else "python", 1, text).snapshot()
+    region = lines_using_change(NextEditInput(snapshot, [text.replace(new, old)], 0), text)
     assert (region and text[slice(*region)]) == wanted
