@@ -15,7 +15,7 @@ from lsp_server.next_edit.edit_history import texts_before
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
 from lsp_server.next_edit.finder import find_next_edits
 from lsp_server.next_edit.judge import EditValidator
-from lsp_server.next_edit.model import request_edits
+from lsp_server.next_edit.model_edits import request_edits
 from lsp_server.next_edit.service import is_name_half_deleted
 from lsp_server.settings.schema import Settings
 from lsp_server.settings.worker_options import is_remote

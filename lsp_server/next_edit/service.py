@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lsp_server.documents.change import TextChange, TextRange, trim_equal_ends
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
-from lsp_server.next_edit import model
+from lsp_server.next_edit import model_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, NextEditInput
 from lsp_server.next_edit.edit_history import EditHistory
 from lsp_server.next_edit.edits import NextEdit, nearest_edit
@@ -161,7 +161,7 @@ class NextEditService(Feature):
                 return []
             if not edits and (state.last_change is not None or other_documents) and not stop.is_set():
                 situation = NextEditInput(snapshot, old_texts, cursor, other_documents)
-                request = asyncio.ensure_future(model.propose_model_edits(self._session, situation))
+                request = asyncio.ensure_future(model_edits.propose_model_edits(self._session, situation))
                 state.requests.add(request)
                 request.add_done_callback(state.requests.discard)
                 try:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.drafting import MAX_DRAFT_TOKENS, NextEditRun
+from inference.engine.next_edit.speculative_decoding import MAX_DRAFT_TOKENS, NextEditRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_prompt_token
 

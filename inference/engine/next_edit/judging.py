@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.drafting import NextEditRun
+from inference.engine.next_edit.speculative_decoding import NextEditRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
