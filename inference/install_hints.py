@@ -16,17 +16,17 @@ _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 
 def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
     """The words of the command that adds an extra of infill-ls to the environment at `prefix`."""
-    what = f"infill-ls[{extra}]"
+    package = f"infill-ls[{extra}]"
     folder = Path(prefix)
     if (folder / "uv-receipt.toml").exists():
-        return ["uv", "tool", "install", what]
+        return ["uv", "tool", "install", package]
     if (folder / "pipx_metadata.json").exists():
-        return ["pipx", "runpip", folder.name, "install", what]
+        return ["pipx", "runpip", folder.name, "install", package]
     # In an environment that uv has made there is none. `find_spec` would tell setuptools that pip is running, and then
     # torch.compile, which needs setuptools, fails.
     if PathFinder.find_spec("pip") is None:
-        return ["uv", "pip", "install", "--python", sys.executable, what]
-    return [sys.executable, "-m", "pip", "install", what]
+        return ["uv", "pip", "install", "--python", sys.executable, package]
+    return [sys.executable, "-m", "pip", "install", package]
 
 
 def is_apple_silicon() -> bool:

@@ -71,8 +71,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = _Parser(prog="infill-ls", description="Fill holes in code with a language model.")
     commit = Path(__file__).with_name("commit.txt")  # hatch_build.py puts it into packages
     built = f"commit {commit.read_text('utf-8').strip()}" if commit.exists() else "checkout"
-    told = f"infill-ls {version('infill-ls')} ({built}, torch {version('torch')})"
-    parser.add_argument("--version", action="version", version=told)
+    version_text = f"infill-ls {version('infill-ls')} ({built}, torch {version('torch')})"
+    parser.add_argument("--version", action="version", version=version_text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in _COMMANDS.items():
         command = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")

@@ -196,12 +196,12 @@ def cut_summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], m
     the mean of a hole, and `whole` is the share of the holes with their whole text.
     """
     texts = [result.confident_start(task, min_prob).strip() for task, result in zip(tasks, results, strict=True)]
-    shown = [(task, text) for task, text in zip(tasks, texts, strict=True) if text]
-    right = [text for task, text in shown if task.is_correct_start(text)]
+    shown_tasks = [(task, text) for task, text in zip(tasks, texts, strict=True) if text]
+    right = [text for task, text in shown_tasks if task.is_correct_start(text)]
     figures = {
         "holes": len(texts),
-        "shown": len(shown) / len(texts),
-        "right": len(right) / max(1, len(shown)),
+        "shown": len(shown_tasks) / len(texts),
+        "right": len(right) / max(1, len(shown_tasks)),
         "characters": sum(map(len, texts)) / len(texts),
         "right_characters": sum(map(len, right)) / len(texts),
         "whole": statistics.fmean(text == task.solution.strip() for task, text in zip(tasks, texts, strict=True)),

@@ -18,7 +18,7 @@ _BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
 _PACKED_BITS, _OTHER_BITS = 5, 10.2
 """Of a weight in 4 bits, with its share of its group's scale and bias; of the others on average, most in 8 bits."""
 OWN_BITS = "its own bits"
-"""The dtype of a GGUF file's weights where their bits are kept: then they take `_OWN_BITS` times the file's size."""
+"""The dtype of a GGUF file's weights if they keep their bits: then they take `_OWN_BITS` times the file's size."""
 _OWN_BITS = 1.14
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
@@ -89,7 +89,7 @@ class CatalogueEntry:
         return (self.packed_parameters + self.parameters) / 2
 
     def weight_bytes(self, dtype: str) -> float:
-        """The memory of its weights."""
+        """The memory of its weights in this dtype, in bytes."""
         if dtype == OWN_BITS:
             return self.download_bytes * _OWN_BITS
         if dtype == "4bit":
@@ -121,7 +121,7 @@ def find_entry(model: str) -> CatalogueEntry | None:
 
 
 def is_name_or_hub_id(model: str) -> bool:
-    """Whether `model` is written like a name in this table or a hub id: then it never means a folder of a checkout.
+    """Whether `model` looks like a name in this table or a hub id: then it never means a folder.
 
     A folder is written `./word` or `word/`. The hub allows 96 characters on each side of the slash.
     """
@@ -129,7 +129,7 @@ def is_name_or_hub_id(model: str) -> bool:
 
 
 def is_hub_id(model: str) -> bool:
-    """Whether `model` is written like owner/name."""
+    """Whether `model` looks like owner/name."""
     return "/" in model and is_name_or_hub_id(model)
 
 

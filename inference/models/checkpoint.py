@@ -55,7 +55,7 @@ class Checkpoint:
         return {name: tensor.shape for name, tensor in tensors.items()}
 
     def tokenizer(self) -> Tokenizer:
-        """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
+        """Reads the tokenizer. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
             return self.check_tokenizer(read_tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
@@ -87,7 +87,7 @@ class Checkpoint:
                     raise ModelError(f"{file}: {key}: {reason}; download the model again")
 
     def check_tokenizer(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
-        """The tokenizer that a file gave. Raises ModelError if it does not fit the model."""
+        """Returns the tokenizer read from `file`. Raises ModelError if it does not fit the model."""
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
         last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
@@ -150,7 +150,7 @@ def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> 
 
 
 def _gguf_in(path: Path) -> Path | None:
-    """A GGUF file, or the one in a folder with nothing else to load; None if there is none."""
+    """`path` if it is a GGUF file, or the only GGUF file of a folder without other weights; else None."""
     if not path.is_dir() and (path.is_file() or path.suffix.lower() == header.EXTENSION):
         return path
     if (path / "config.json").exists():
@@ -178,8 +178,8 @@ def checkpoint_path(model: str) -> Path:
         return model_store.require_model(model)
     except ModelError as error:
         if catalogue.is_name_or_hub_id(model) and (folder.is_dir() or (is_gguf and folder.exists())):
-            what = "file" if is_gguf else "folder"
-            raise ModelError(f"{error}; for the {what} of this name here write ./{model}") from error
+            kind = "file" if is_gguf else "folder"
+            raise ModelError(f"{error}; for the {kind} of this name here write ./{model}") from error
         raise
 
 

@@ -1,7 +1,7 @@
 """Reads a checkpoint's files as untrusted input: regular files of a limited size, JSON, headers of safetensors.
 
-A folder may come from anywhere. A pipe would block for ever, and a header may claim any size; so everything is checked
-before it is read or gets memory. Errors name the file.
+A folder may come from anywhere. A pipe would block forever, and a header may claim any size, so everything is checked
+before it is read or memory is allocated. Errors name the file.
 """
 
 import json
@@ -32,7 +32,7 @@ VocabularySize = Annotated[int, Meta(ge=8, le=1 << 22)]
 
 
 class _Index(msgspec.Struct):
-    """The name of the file of each tensor."""
+    """Which file has each tensor."""
 
     weight_map: Annotated[dict[str, str], Meta(min_length=1)]
 
@@ -46,7 +46,7 @@ class StoredTensor(NamedTuple):
 
 @contextmanager
 def open_regular_file(file: Path) -> Iterator[BinaryIO]:
-    """A regular file, to read from. Raises FileNotFoundError, or ModelError if it is none or unreadable."""
+    """Opens a regular file for reading. Raises FileNotFoundError, or ModelError if it is not regular or unreadable."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:
@@ -62,7 +62,7 @@ def open_regular_file(file: Path) -> Iterator[BinaryIO]:
 
 
 def read_file(file: Path, limit_bytes: int) -> bytes:
-    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
+    """Reads a regular file. Raises FileNotFoundError, or ModelError if it is not regular, too large or unreadable."""
     with open_regular_file(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > limit_bytes:
@@ -101,7 +101,7 @@ def parse_struct(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """For the checks of a struct that `parse_struct` makes. Raises ValueError."""
+    """Checks a value of a struct that `parse_struct` parses. Raises ValueError with the text `otherwise`."""
     if not holds:
         raise ValueError(otherwise)
 

@@ -27,7 +27,7 @@ DTYPES = {
     EIGHT_BIT: torch.bfloat16,
     FOUR_BIT: torch.bfloat16,
 }
-"""The format of the computation, by the name that a user gives as `dtype`; of packed weights, also once unpacked."""
+"""The torch dtype of computation by the `dtype` setting; for packed weights, the dtype after dequantising them."""
 
 
 def choose_device(named: str | None) -> torch.device:
@@ -68,7 +68,7 @@ def cpu_has_fast_bf16() -> bool:
 
 @cache
 def measure_memory_bandwidth() -> float:
-    """How fast this processor reads its memory now: the best of three reads of 128 MB, which take 50 ms in all."""
+    """How fast this CPU reads its memory, in bytes per second: the best of three reads of 128 MB, 50 ms in all."""
     held = torch.ones(1 << 25)
     times = []
     for _ in range(3):
@@ -95,7 +95,7 @@ def choose_fitting_dtype(
 ) -> str:
     """The first dtype that fits into `free` bytes. Raises ModelError if none does."""
     needs = dict[str, int]()
-    for dtype in dtypes:  # a model may be unable to have a later one
+    for dtype in dtypes:  # lazily, since a model may not support a later one
         needs[dtype] = needed_bytes(weight_bytes(dtype))
         if needs[dtype] <= free:
             return dtype
@@ -107,7 +107,7 @@ def choose_fitting_dtype(
 
 
 def use_triton_kernels(layers: Iterable[Any], *attention: torch.Tensor) -> str:
-    """Lets kernels in Triton multiply for these layers if they can, and are right; otherwise says why not.
+    """Makes these layers use the Triton kernels if those work and are correct; otherwise returns why not.
 
     `attention`: queries (n, H, D) and keys (G, T, D) to try its kernel with.
     """

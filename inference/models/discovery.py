@@ -1,7 +1,7 @@
 """Finds the GGUF files downloaded by other programs: Ollama, LM Studio, llama.cpp, and the hub's own client.
 
-Their folders belong to those programs and may hold anything: it reads only names, sizes and headers, only of
-regular files, and only a limited number of them. It changes nothing there.
+Their folders belong to those programs and may contain anything. This module reads only names, sizes and headers of
+regular files, only a limited number of them, and changes nothing.
 """
 
 import os
@@ -37,7 +37,7 @@ class _Layer(msgspec.Struct, rename={"media_type": "mediaType"}):
 
 
 class _Manifest(msgspec.Struct):
-    """Ollama's: the files of a model."""
+    """Ollama's list of the files of a model."""
 
     layers: list[_Layer] = []
 
@@ -57,20 +57,20 @@ class ForeignModel:
 
     @property
     def can_fill(self) -> bool:
-        """Whether it is usable and fills holes, judging by its name."""
+        """Whether the model is usable and its name is that of one that fills holes."""
         name = self.name.lower()
         is_able = "coder" in name or "diffusiongemma" in name or fim_tokens.guess_fim_kind(name) is not None
         return is_able and not self.problem and not self.edit_kind
 
     @property
     def edit_kind(self) -> EditKind | None:
-        """The prompt of a usable edit model, judging by its name; None for others."""
+        """The kind of a usable edit model, judging by its name; None for other models."""
         return None if self.problem else edit_prompts.guess_kind("auto", self.name)
 
 
 def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: None) -> list[ForeignModel]:
-    """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done:
-    200 take seven seconds.
+    """The models on this machine, each file once, largest first. `on_file` receives the number of files read and of all
+    files: 200 take seven seconds.
     """
     files = list(_distinct())
     models = []
@@ -86,12 +86,12 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
 
 
 def find_foreign_model_file(name: str) -> str:
-    """The path of the first model that `discover_foreign_models` calls so; "" if there is none. Reads no header."""
+    """The path of the first model to which `discover_foreign_models` gives this name, or "". Reads no header."""
     return next((str(model_store.real_path(path)) for _, label, path in _distinct() if printable(label) == name), "")
 
 
 def _distinct() -> Iterator[tuple[str, str, Path]]:
-    """Program, name and path of the first files, each once, however many links lead to it."""
+    """Program, name and path of the first files, each only once even if several links lead to it."""
     visited = set()
     for program, name, path in _files():
         try:
@@ -106,7 +106,7 @@ def _distinct() -> Iterator[tuple[str, str, Path]]:
 
 
 def _problem_of(path: Path) -> str:
-    """Why a file is unusable here, by its header; "" if it is usable."""
+    """Why a file is unusable here, judging by its header; "" if it is usable."""
     if not str(path).isprintable():
         return "its path has control characters; rename it"
     try:
@@ -117,7 +117,7 @@ def _problem_of(path: Path) -> str:
 
 
 def _files() -> Iterator[tuple[str, str, Path]]:
-    """Program, name and path of each, without checking the path."""
+    """Program, name and path of each file, which may not exist."""
     chosen = os.environ.get("OLLAMA_MODELS")
     usual = (Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models"))
     for folder in (Path(chosen),) if chosen else usual:
@@ -166,7 +166,7 @@ def _blob(manifest: Path) -> str:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """The files below a folder, some levels deep. Follows no links to folders, and reads only so many entries."""
+    """The files below a folder, at most `_DEPTH` levels deep. Follows no links to folders, reads `_MAX_ENTRIES`."""
     remaining = _MAX_ENTRIES
     folders = [(folder, 0)]
     while folders and remaining:

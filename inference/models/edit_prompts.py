@@ -17,21 +17,21 @@ from inference.models.family import common_prefix_and_suffix_lengths
 from inference.models.numbered_blocks import add_marks, blocks_between_marks, cut_blocks, remove_marks, rewritten_blocks
 
 MIN_CONFIDENCE = 0.5
-"""Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
+"""Below this the model, on average, finds some other token likelier than the one it wrote. Not measured: recorded
 answers have no probabilities.
 """
 USUAL_TOKENS, USUAL_PASSES = 2000, 60
-"""Of a rewrite: the median of 60 files was 1,600 to 2,450 tokens of prompt, and 170 to 330 of the region, which 40
-passes of 8 rows confirm; such a pass takes as long as one and a half of one row.
+"""The cost of a rewrite: the median of 60 files was 1,600 to 2,450 tokens of prompt and 170 to 330 of the region, which
+40 passes of 8 rows verify. Such a pass takes 1.5 times as long as one of one row.
 """
 _MAX_HUNKS, _MAX_HUNK_CHARS = 8, 2_000
 """How many of the latest changes to show, and how many characters of old and new text each may have."""
 _AROUND_LINES = 100
-"""How much of the file to show before and after the region."""
+"""How many lines to show above and below the region."""
 _MAX_LINE_CHARS = 2_000
-"""A region with a longer line is no code that people write."""
+"""A region with a longer line is not handwritten code."""
 MAX_PROMPT_CHARS = 100_000
-"""How long a plugin's prompt may be; usual ones have some 20,000."""
+"""The longest prompt of a plugin; usual ones have some 20,000 characters."""
 _NAMES: dict[EditKind, re.Pattern[str]] = {
     "sweep": re.compile(r"sweep", re.IGNORECASE),
     "zeta-2.1": re.compile(r"(?<![a-z])zeta[-_ ]?2[-_.]1(?![\d.]*b|\d)", re.IGNORECASE),
@@ -39,7 +39,7 @@ _NAMES: dict[EditKind, re.Pattern[str]] = {
     "zeta": re.compile(r"(?<![a-z])zeta(?![a-z]|[-_ ]?\d(?![\d.]*b))", re.IGNORECASE),
 }
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""With its end: only a line feed ends one."""
+"""A line with its end, which is always a line feed."""
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 
 
@@ -61,14 +61,14 @@ class EditPrompt:
     blocks: tuple[str, ...] = ()
 
     def unchanged_answer(self, answer: str = "") -> str:
-        """What would change nothing of all that an answer rewrites."""
+        """The answer that leaves everything unchanged that `answer` rewrites."""
         if self.blocks:
             first, last, _ = rewritten_blocks(self.blocks, answer)
             return add_marks(self.blocks[first:last], first + 1)
         return self.opening + _plain(self.current).removeprefix(self.forced)
 
     def answer_with(self, new: str, stops: Sequence[str]) -> str:
-        """The answer that makes the region `new` unless that is cut, and its end unless a client's `stops` cut that."""
+        """The answer that makes the region `new`, unless a stop string would cut that. `stops` are the client's."""
         end = self.stop_strings[0]
         new = self.current if any(stop in new for stop in (*self.stop_strings, *stops)) else new
         answer = self.opening + (new if end.startswith("\n") else _ended(new)).removeprefix(self.forced)
@@ -114,51 +114,50 @@ class EditPrompt:
 
 @dataclass(frozen=True)
 class _Excerpt:
-    """What a prompt shows: a region and the lines before and after it, with line feeds alone; the latest changes.
-
-    `cursor` is the cursor's place in the region, `first` the number of its first line, from 1, and `begun` the start of
-    the rewrite that a prompt read already has.
+    """The contents of a prompt, with line feeds alone: the region's `current` text, the lines around it, and the latest
+    changes. `cursor` is an offset in the region, `first` the number of its first line, from 1, and `forced` the part of
+    the rewrite that a parsed prompt already contains.
     """
 
     path: str
-    before: str
-    now: str
-    after: str
+    lines_above: str
+    current: str
+    lines_below: str
     first: int
     cursor: int
     hunks: tuple[Hunk, ...]
-    begun: str = ""
+    forced: str = ""
 
     def region(self, mark: str = "") -> str:
         """The region with a mark for the cursor, and a line feed at its end."""
-        return _ended(self.now[: self.cursor] + mark + self.now[self.cursor :])
+        return _ended(self.current[: self.cursor] + mark + self.current[self.cursor :])
 
     @property
-    def written(self) -> str:
-        """The lines above the cursor's."""
-        return self.now[: self.now.rfind("\n", 0, self.cursor) + 1]
+    def region_above_cursor(self) -> str:
+        """The lines of the region above the cursor's line."""
+        return self.current[: self.current.rfind("\n", 0, self.cursor) + 1]
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """A model's prompt: how many lines above and below the cursor's it rewrites, and what ends its answer.
+class _PromptFormat:
+    """The prompt format of a kind of edit model, which rewrites `radius_lines` above and below the cursor's line.
 
-    `write` gives the fields of the `template` that show an excerpt, and `read` the excerpt that they show. No text in
-    it may contain the `controls`, of which the first marks the cursor. The model's vocabulary must have `tokens`.
+    `to_fields` converts an excerpt to the fields of the `template`, and `parse_fields` does the opposite. An excerpt
+    may not contain `control_tokens`, of which the first marks the cursor. A model needs all `required_tokens`.
     """
 
-    lines: int
+    radius_lines: int
     template: str
-    write: Callable[[_Excerpt, str], dict[str, str]]
-    read: Callable[[Mapping[str, str], str], _Excerpt]
-    ends: tuple[str, ...]
-    controls: tuple[str, ...]
-    tokens: tuple[str, ...] = ()
+    to_fields: Callable[[_Excerpt, str], dict[str, str]]
+    parse_fields: Callable[[Mapping[str, str], str], _Excerpt]
+    stop_strings: tuple[str, ...]
+    control_tokens: tuple[str, ...]
+    required_tokens: tuple[str, ...] = ()
     opening: str = ""
-    is_begun: bool = False
-    """Whether the prompt already repeats the lines above the cursor."""
+    forces_start: bool = False
+    """Whether the prompt ends with the region's lines above the cursor, as the forced start of the rewrite."""
     is_numbered: bool = False
-    """Whether the region is cut into blocks with numbers."""
+    """Whether the region is split into numbered blocks."""
 
 
 def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
@@ -172,14 +171,14 @@ def _changes(old: bytes, new: bytes) -> list[tuple[int, int]]:
 
 
 def guess_kind(kind: EditKind, name: str) -> EditKind | None:
-    """The kind of the model with that name, unless it is known; None if the name does not tell."""
+    """`kind`, or for "auto" the kind of the model with this name; None if the name does not tell."""
     if kind != "auto":
         return kind
     return next((named for named, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
 def kind_advice(model: str) -> str:
-    """What to tell a user of a model whose name tells no kind."""
+    """Tells a user what to do about a model whose name does not tell its kind."""
     return (
         f"{model} is not the name of a Zeta 2.1, Zeta 2, Zeta or Sweep; choose one of these, or set nextEdit.kind to "
         "the prompt it was trained with: zeta-2.1, zeta-2, zeta or sweep"
@@ -187,80 +186,82 @@ def kind_advice(model: str) -> str:
 
 
 def estimate_rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
-    """How long a usual rewrite takes with a pass of so many milliseconds, and a prompt's token of so many."""
+    """How long a usual rewrite takes, given the times of a decoding pass and of a prompt token."""
     return (USUAL_PASSES * pass_ms + USUAL_TOKENS * prompt_token_ms) / 1000
 
 
 def missing_prompt_token(kind: EditKind, knows: Callable[[str], bool]) -> str:
-    """A token of a kind's prompt that a vocabulary lacks, so that the model is of another kind; "" if none."""
-    return next((token for token in _KINDS[kind].tokens if not knows(token)), "")
+    """A required token that the model's vocabulary lacks, so that the model is of another kind; "" if none."""
+    return next((token for token in _FORMATS[kind].required_tokens if not knows(token)), "")
 
 
 def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     """The prompt for the lines around the request's cursor; None if they cannot be shown."""
-    how = _KINDS[kind]
+    spec = _FORMATS[kind]
     cursor = min(request.cursor or 0, len(request.text))
     lines = LINE.findall(request.text)
     row = request.text.count("\n", 0, cursor)
-    first = max(0, row - how.lines)
-    end = min(len(lines), row + how.lines + 1)
-    now = "".join(lines[first:end])
+    first = max(0, row - spec.radius_lines)
+    end = min(len(lines), row + spec.radius_lines + 1)
+    current = "".join(lines[first:end])
     start = sum(map(len, lines[:first]))
     lines_above = "".join(lines[max(0, first - _AROUND_LINES) : first])
     lines_below = "".join(lines[end : end + _AROUND_LINES])
-    is_code = now.strip() and max(map(len, lines[first:end])) <= _MAX_LINE_CHARS
-    if not is_code or any(mark in lines_above + now + lines_below + request.path for mark in how.controls):
+    is_code = current.strip() and max(map(len, lines[first:end])) <= _MAX_LINE_CHARS
+    if not is_code or any(mark in lines_above + current + lines_below + request.path for mark in spec.control_tokens):
         return None
     excerpt = _Excerpt(
         path=request.path,
-        before=_plain(lines_above),
-        now=_plain(now),
-        after=_plain(lines_below),
+        lines_above=_plain(lines_above),
+        current=_plain(current),
+        lines_below=_plain(lines_below),
         first=first + 1,
         cursor=len(_plain(request.text[start:cursor])),
-        hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, how.controls))[-_MAX_HUNKS:],
+        hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, spec.control_tokens))[-_MAX_HUNKS:],
     )
-    existing = excerpt.written if how.is_begun else ""
-    text = how.template.format(**how.write(excerpt, how.controls[0]))
-    blocks = cut_blocks(excerpt.now) if how.is_numbered else ()
-    return EditPrompt(text, start, now, existing, how.ends, how.controls, how.opening, tuple(blocks))
+    forced = excerpt.region_above_cursor if spec.forces_start else ""
+    text = spec.template.format(**spec.to_fields(excerpt, spec.control_tokens[0]))
+    blocks = cut_blocks(excerpt.current) if spec.is_numbered else ()
+    return EditPrompt(text, start, current, forced, spec.stop_strings, spec.control_tokens, spec.opening, tuple(blocks))
 
 
 def parse_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
-    """The opposite of `edit_prompt_for`: the region that a plugin's prompt asks for, and the request, without an id,
-    with what it shows of the file as the text. None if it is of no edit model. Raises ValueError if it is malformed.
+    """Parses a plugin's prompt, the opposite of `edit_prompt_for`. The request has no id, and its text is the part of
+    the file in the prompt. None if the prompt is in no known format. Raises ValueError if it is malformed.
     """
     problem = ""
-    for kind, how in _KINDS.items():
-        cursor, first, *_, last = (how.controls[0], *(literal for literal, *_ in Formatter().parse(how.template)))
+    for kind, spec in _FORMATS.items():
+        cursor = spec.control_tokens[0]
+        first, *_, last = (literal for literal, *_ in Formatter().parse(spec.template))
         if not (prompt.startswith(first) and cursor in prompt and last.strip().rpartition("\n")[2] in prompt):
             continue
         if len(prompt) > MAX_PROMPT_CHARS:
             raise ValueError(f"the prompt has more than {MAX_PROMPT_CHARS} characters; send less of the file")
-        fields = _fields(how.template, prompt)
-        shown = how.read(fields, cursor) if fields and fields["region"].count(cursor) == 1 else None
-        if shown is None or not shown.now.startswith(shown.begun):
+        fields = _fields(spec.template, prompt)
+        excerpt = spec.parse_fields(fields, cursor) if fields and fields["region"].count(cursor) == 1 else None
+        if excerpt is None or not excerpt.current.startswith(excerpt.forced):
             problem = (
                 f"the prompt is not quite that of {kind}: a region with one {cursor} stands between that format's "
                 "marks, and a begun answer is its start"
             )
             continue
-        text = shown.before + (_ended(shown.now) if shown.after else shown.now) + shown.after
-        hunks = tuple(hunk for hunk in shown.hunks if _may_show(hunk, how.controls))
-        asked = NextEditRequest("", text, hunks, path=shown.path, cursor=len(shown.before) + shown.cursor)
-        blocks = tuple(blocks_between_marks(fields["region"].replace(cursor, ""))) if fields and how.is_numbered else ()
-        ends, start = how.ends, len(shown.before)
-        return EditPrompt(prompt, start, shown.now, shown.begun, ends, how.controls, how.opening, blocks), asked
+        above, current, below = excerpt.lines_above, excerpt.current, excerpt.lines_below
+        text = above + (_ended(current) if below else current) + below
+        hunks = tuple(hunk for hunk in excerpt.hunks if _may_show(hunk, spec.control_tokens))
+        request = NextEditRequest("", text, hunks, path=excerpt.path, cursor=len(above) + excerpt.cursor)
+        blocks = blocks_between_marks(fields["region"].replace(cursor, "")) if fields and spec.is_numbered else ()
+        ends, marks, opening = spec.stop_strings, spec.control_tokens, spec.opening
+        return EditPrompt(prompt, len(above), current, excerpt.forced, ends, marks, opening, tuple(blocks)), request
     if problem:
         raise ValueError(problem)
     return None
 
 
 def _fields(template: str, text: str) -> dict[str, str] | None:
-    """The fields of a text that a template made; None if it did not. A field may hold the literal that follows it."""
-    (first, first_name, *_), *others = Formatter().parse(template)
+    """Parses the fields of a text by its template; None if it does not match. A field may contain the next literal."""
+    (first, first_name, *_), *fields_after = Formatter().parse(template)
     fields = dict[str, str]()
-    for literal, name, *_ in reversed(others):
+    for literal, name, *_ in reversed(fields_after):
         if literal not in text:
             return None
         text, _, fields[name or ""] = text.rpartition(literal)
@@ -273,13 +274,13 @@ def _sections(files: str, mark: str) -> list[tuple[str, str]]:
     return [(name, text) for name, _, text in (part.partition("\n") for part in parts)]
 
 
-def _read_region(region: str, mark: str) -> tuple[str, int]:
-    """A region as shown, without the mark, and the cursor in it. A line feed right after the cursor only ends it."""
-    now, _, rest = region.partition(mark)
-    return now + ("" if rest == "\n" else rest), len(now)
+def _parse_region(region: str, mark: str) -> tuple[str, int]:
+    """A region without the cursor's mark, and the cursor's offset. A line feed right after the cursor only ends it."""
+    prefix, _, suffix = region.partition(mark)
+    return prefix + ("" if suffix == "\n" else suffix), len(prefix)
 
 
-def _read_diffs(history: str, head: str, own_path: str) -> Iterator[Hunk]:
+def _parse_diffs(history: str, head: str, own_path: str) -> Iterator[Hunk]:
     """The changes in diffs, each after a `head` with its path, without line numbers: some plugins count each from 1."""
     heads = [*re.finditer(head, history, re.MULTILINE)]
     for match, end in zip(heads, [*(match.start() for match in heads), len(history)][1:], strict=True):
@@ -291,9 +292,9 @@ def _read_diffs(history: str, head: str, own_path: str) -> Iterator[Hunk]:
                 yield Hunk(0, old, new, path)
 
 
-def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
+def _may_show(hunk: Hunk, control_tokens: tuple[str, ...]) -> bool:
     both = hunk.path + hunk.old + hunk.new
-    return len(both) <= _MAX_HUNK_CHARS and not any(mark in both for mark in controls)
+    return len(both) <= _MAX_HUNK_CHARS and not any(mark in both for mark in control_tokens)
 
 
 _SEED_CODER = "<[fim-suffix]>{after}<[fim-prefix]><filename>{files}"
@@ -304,36 +305,36 @@ _HISTORY = "edit_history"
 
 
 def _write_zeta_2(excerpt: _Excerpt, mark: str, between: str = "\n") -> dict[str, str]:
-    """The fields, with a text `between` two changes."""
+    """The fields of the template, with the text `between` every two changes."""
     paths = (hunk.path or excerpt.path for hunk in excerpt.hunks)
     events = [f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}" for path, hunk in zip(paths, excerpt.hunks, strict=True)]
     history = f"{_HISTORY}\n{between.join(events)}\n{_FILENAME}" if events else ""
     return {
-        "after": _ended(excerpt.after),
-        "files": f"{history}{excerpt.path}\n{excerpt.before}",
+        "after": _ended(excerpt.lines_below),
+        "files": f"{history}{excerpt.path}\n{excerpt.lines_above}",
         "region": excerpt.region(mark),
     }
 
 
 def _write_zeta_2_1(excerpt: _Excerpt, mark: str) -> dict[str, str]:
-    blocks, cursor = cut_blocks(excerpt.now), excerpt.cursor
-    here = next(index for index, end in enumerate(accumulate(map(len, blocks))) if cursor <= end)
-    cursor -= sum(map(len, blocks[:here]))
-    blocks[here] = blocks[here][:cursor] + mark + blocks[here][cursor:]
+    blocks, cursor = cut_blocks(excerpt.current), excerpt.cursor
+    index = next(index for index, end in enumerate(accumulate(map(len, blocks))) if cursor <= end)
+    cursor -= sum(map(len, blocks[:index]))
+    blocks[index] = blocks[index][:cursor] + mark + blocks[index][cursor:]
     return {**_write_zeta_2(excerpt, mark, ""), "region": add_marks(blocks).removeprefix("<|marker_1|>")}
 
 
-def _read_zeta_2_1(fields: Mapping[str, str], mark: str) -> _Excerpt:
-    now, _, rest = remove_marks(fields["region"]).partition(mark)
-    return replace(_read_zeta_2(fields, mark), now=now + rest, cursor=len(now))
+def _parse_zeta_2_1(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    prefix, _, suffix = remove_marks(fields["region"]).partition(mark)
+    return replace(_parse_zeta_2(fields, mark), current=prefix + suffix, cursor=len(prefix))
 
 
-def _read_zeta_2(fields: Mapping[str, str], mark: str) -> _Excerpt:
-    *others, (path, before) = _sections(fields["files"], _FILENAME)
-    history = "".join(text for name, text in others if name == _HISTORY)
-    hunks = _read_diffs(history, r"^--- a/.*\n\+\+\+ b/(.*)\n", path)
-    now, cursor = _read_region(fields["region"], mark)
-    return _Excerpt(path, before, now, fields["after"].removeprefix("\n"), 0, cursor, tuple(hunks))
+def _parse_zeta_2(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    *sections, (path, lines_above) = _sections(fields["files"], _FILENAME)
+    history = "".join(text for name, text in sections if name == _HISTORY)
+    hunks = _parse_diffs(history, r"^--- a/.*\n\+\+\+ b/(.*)\n", path)
+    current, cursor = _parse_region(fields["region"], mark)
+    return _Excerpt(path, lines_above, current, fields["after"].removeprefix("\n"), 0, cursor, tuple(hunks))
 
 
 _ZETA = """### Instruction:
@@ -357,20 +358,20 @@ _START_OF_FILE = "<|start_of_file|>\n"
 
 def _write_zeta(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     edits = (f'User edited "{hunk.path or excerpt.path}":\n```diff\n{_diff(hunk)}```' for hunk in excerpt.hunks)
-    is_start = excerpt.first - 1 == excerpt.before.count("\n")
+    is_start = excerpt.first - 1 == excerpt.lines_above.count("\n")
     return {
         "edits": "\n\n".join(edits),
-        "file": f"{excerpt.path}\n{_START_OF_FILE if is_start else ''}{excerpt.before}",
+        "file": f"{excerpt.path}\n{_START_OF_FILE if is_start else ''}{excerpt.lines_above}",
         "region": excerpt.region(mark),
-        "after": excerpt.after and _ended(excerpt.after),
+        "after": excerpt.lines_below and _ended(excerpt.lines_below),
     }
 
 
-def _read_zeta(fields: Mapping[str, str], mark: str) -> _Excerpt:
-    path, _, before = fields["file"].partition("\n")
-    hunks = _read_diffs(fields["edits"], r'^User edited "?(.*?)"?:\n```diff\n', path)
-    now, cursor = _read_region(fields["region"].removesuffix("\n"), mark)
-    return _Excerpt(path, before.removeprefix(_START_OF_FILE), now, fields["after"], 0, cursor, tuple(hunks))
+def _parse_zeta(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    path, _, lines_above = fields["file"].partition("\n")
+    hunks = _parse_diffs(fields["edits"], r'^User edited "?(.*?)"?:\n```diff\n', path)
+    current, cursor = _parse_region(fields["region"].removesuffix("\n"), mark)
+    return _Excerpt(path, lines_above.removeprefix(_START_OF_FILE), current, fields["after"], 0, cursor, tuple(hunks))
 
 
 _FILE_SEP = "<|file_sep|>"
@@ -380,32 +381,33 @@ _SWEEP = "<|file_sep|>{files}<|file_sep|>original/{original}<|file_sep|>current/
 def _write_sweep(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     last = excerpt.first + excerpt.region().count("\n") - 1
     location = f"{excerpt.path}:{excerpt.first}:{last}"
+    text = excerpt.lines_above + excerpt.current + excerpt.lines_below
     diffs = (
         f"{_FILE_SEP}{hunk.path or excerpt.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
         for hunk in excerpt.hunks
     )
     return {
-        "files": f"{excerpt.path}\n{_ended(excerpt.before + excerpt.now + excerpt.after)}{''.join(diffs)}",
+        "files": f"{excerpt.path}\n{_ended(text)}{''.join(diffs)}",
         "original": f"{location}\n{excerpt.region()}",
         "region": f"{location}\n{excerpt.region(mark)}",
-        "begun": f"{location}\n{excerpt.written}",
+        "begun": f"{location}\n{excerpt.region_above_cursor}",
     }
 
 
-def _read_sweep(fields: Mapping[str, str], mark: str) -> _Excerpt:
-    place, _, region = fields["region"].partition("\n")
-    path = re.sub(r":\d+:\d+\Z", "", place)
-    now, cursor = _read_region(region, mark)
-    before, after, hunks = "", "", list[Hunk]()
+def _parse_sweep(fields: Mapping[str, str], mark: str) -> _Excerpt:
+    location, _, region = fields["region"].partition("\n")
+    path = re.sub(r":\d+:\d+\Z", "", location)
+    current, cursor = _parse_region(region, mark)
+    above, below, hunks = "", "", list[Hunk]()
     for name, text in _sections(fields["files"], _FILE_SEP):
         changed = name.removesuffix(".diff")
-        if name == path and now in text:
-            before, _, after = text.partition(now)
+        if name == path and current in text:
+            above, _, below = text.partition(current)
         elif changed != name:
             old, *new = re.split("^updated:\n", text.removeprefix("original:\n"), maxsplit=1, flags=re.MULTILINE)
-            hunks += [Hunk(0, old, each, "" if changed == path else changed) for each in new]
-    after = after if now.endswith("\n") else after.removeprefix("\n")
-    return _Excerpt(path, before, now, after, 0, cursor, tuple(hunks), fields["begun"].partition("\n")[2])
+            hunks += [Hunk(0, old, new_text, "" if changed == path else changed) for new_text in new]
+    below = below if current.endswith("\n") else below.removeprefix("\n")
+    return _Excerpt(path, above, current, below, 0, cursor, tuple(hunks), fields["begun"].partition("\n")[2])
 
 
 def _diff(hunk: Hunk) -> str:
@@ -425,43 +427,43 @@ def _ended(text: str) -> str:
 
 _SEED_CODER_TOKENS = ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>")
 _SEED_CODER_END = "<[end▁of▁sentence]>"
-_KINDS: dict[EditKind, _Kind] = {
-    "zeta-2.1": _Kind(
+_FORMATS: dict[EditKind, _PromptFormat] = {
+    "zeta-2.1": _PromptFormat(
         15,
         _ZETA_2_1,
         _write_zeta_2_1,
-        _read_zeta_2_1,
+        _parse_zeta_2_1,
         (_SEED_CODER_END,),
         ("<|user_cursor|>", *_SEED_CODER_TOKENS, _SEED_CODER_END, "<|marker_"),
-        tokens=_SEED_CODER_TOKENS,
+        required_tokens=_SEED_CODER_TOKENS,
         is_numbered=True,
     ),
-    "zeta-2": _Kind(
+    "zeta-2": _PromptFormat(
         15,
         _ZETA_2,
         _write_zeta_2,
-        _read_zeta_2,
+        _parse_zeta_2,
         (">>>>>>> UPDATED\n", ">>>>>>> UPDATED"),
         ("<|user_cursor|>", *_SEED_CODER_TOKENS, "<<<<<<< CURRENT", ">>>>>>> UPDATED"),
-        tokens=_SEED_CODER_TOKENS,
+        required_tokens=_SEED_CODER_TOKENS,
     ),
-    "zeta": _Kind(
+    "zeta": _PromptFormat(
         20,
         _ZETA,
         _write_zeta,
-        _read_zeta,
+        _parse_zeta,
         ("\n<|editable_region_end|>",),
         ("<|user_cursor_is_here|>", "<|start_of_file|>", "<|editable_region_start|>", "<|editable_region_end|>"),
         opening="<|editable_region_start|>\n",
     ),
-    "sweep": _Kind(
+    "sweep": _PromptFormat(
         20,
         _SWEEP,
         _write_sweep,
-        _read_sweep,
+        _parse_sweep,
         ("<|file_sep|>", "<|endoftext|>"),
         ("<|cursor|>", "<|file_sep|>", "<|endoftext|>"),
-        tokens=("<|file_sep|>", "<|endoftext|>"),
-        is_begun=True,
+        required_tokens=("<|file_sep|>", "<|endoftext|>"),
+        forces_start=True,
     ),
 }

@@ -43,10 +43,10 @@ class ModelTraits:
     runs_on: str = ""
     """The compute device, for users, if it differs from `ModelAdapter.device`: "Apple GPU"."""
     note: str = ""
-    """What users should know of how it runs; empty: nothing."""
+    """A message for users about how the model runs, if there is one."""
     free_rows: int = 0
-    """A denoising step takes about the same time for up to this many rows of all its canvases, and a pass of a model
-    without canvases, because its fixed work takes longer, such as reading the weights. 0: every row costs time.
+    """Up to this many rows a pass takes about the same time, because its fixed work takes longer, such as reading the
+    weights. A denoising step counts the rows of all canvases. 0: every row takes time.
     """
     is_fim: bool = False
     """The family is a `FimAdapter`: it writes from left to right after a prompt that shows it both sides of the
@@ -61,14 +61,14 @@ class ModelAdapter(Protocol):
     infill_config: InfillConfig
     traits: ModelTraits
     tokenizer: "Tokenizer"
-    """The checkpoint's own, byte-level or with byte fallback."""
+    """The checkpoint's tokenizer, byte-level or with byte fallback."""
     device: "device"
     """The device of the tensors that it takes and returns."""
     dtype: str
     """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
-        """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
+        """Opens a prefix, reusing the part that is cached. The caller closes it."""
 
     def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
         """Has `run_idle_task` prefill prefixes for later requests, in order, instead of the previous ones."""
@@ -76,12 +76,12 @@ class ModelAdapter(Protocol):
 
     @property
     def prefill_counts(self) -> tuple[int, int]:
-        """How many tokens were prefilled so, and how many requests used them."""
+        """How many tokens were prefilled when idle, and how many requests used them."""
         return 0, 0
 
     @property
     def is_prefill_pending(self) -> bool:
-        """Whether `run_idle_task` prefills next."""
+        """Whether the next `run_idle_task` prefills."""
         return False
 
     def run_idle_task(self) -> bool:
@@ -90,8 +90,8 @@ class ModelAdapter(Protocol):
 
     @property
     def seconds_per_row(self) -> float:
-        """The latest time per row of a pass over many rows, in seconds, of a family that reads a prefix together with
-        its first canvas, which nothing can interrupt; inf: there was none yet. 0: it reads prefixes by themselves.
+        """The latest time per row of a pass over many rows, for a family that reads a prefix in the uninterruptible
+        pass of its first canvas; inf before the first pass. 0 for families that prefill.
         """
         return 0.0
 
@@ -103,23 +103,19 @@ class FimAdapter(ModelAdapter, Protocol):
     """
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> "FimPrefixHandle":
-        """As `ModelAdapter.open_prefix`."""
+        """See `ModelAdapter`."""
 
     stop_ids: frozenset[int]
-    """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
+    """The tokens that end a fill: end of text or turn, and all control tokens of prompts. No fill contains one."""
     begin_ids: tuple[int, ...]
     """The tokens that every prompt begins with."""
     why_no_fills: str
-    """Why it cannot fill holes, and what to do; "" if it can. An edit model need not."""
+    """Why the model cannot fill holes, and what to do; "" if it can. An edit model need not be able to."""
     is_suffix_first: bool
-    """Whether its prompt for a hole shows the suffix before the prefix: then what changes at another place comes first,
-    and while text is typed the prompt grows at its end.
-    """
+    """Whether a prompt has the suffix before the prefix: it then grows at its end while the user types."""
 
     def fim_prompt(self, prefix: str, suffix: str, name: str = "") -> list[int]:
-        """The tokens after which the model writes the text between `prefix` and `suffix`. Never empty. `name`: the
-        file's, if the model has a form for that.
-        """
+        """The prompt for the text between `prefix` and `suffix`, never empty. `name`: the file's, if it has a place."""
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
@@ -131,21 +127,20 @@ class FimAdapter(ModelAdapter, Protocol):
         """The tokens cached after this whole prefix, which the model wrote there last; empty if there are none."""
 
     token_ms: float
-    """The recent duration of a pass that writes one token; 0: none yet."""
+    """The recent time of a pass that decodes one token; 0 before the first."""
     prompt_token_ms: float
-    """The model's recent time to read one token of a prompt; 0: none yet."""
+    """The recent time to prefill one token of a prompt; 0 before the first."""
 
 
 class PrefixHandle(Protocol):
     """A prefix of tokens, and the model's predictions after it. Must not be used after `close`."""
 
     reused_tokens: int
-    """How many tokens of the prefix were known already when it was opened."""
+    """How many tokens of the prefix were cached when it was opened."""
 
     def prefill(self) -> Iterator[int]:
-        """Reads the unknown part, at most one forward pass at each `next`, which returns how many tokens are left.
-
-        Exhaust it before calling anything below. If it is abandoned, later contexts know the part already read.
+        """Reads the part that is not cached. Each `next` makes at most one forward pass and returns the number of
+        tokens left. Exhaust it before calling anything below. If it is abandoned, the part already read stays cached.
         """
         return iter(())
 
@@ -161,16 +156,16 @@ class PrefixHandle(Protocol):
         raise AssertionError("its traits say that it cannot")
 
     def self_conditioning(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":
-        """What a prediction hands on to the next: (N, V) logits and their softmax -> (N, ...), or None if nothing.
+        """The feedback of a prediction to the next one: (N, V) logits and their softmax -> (N, ...), or None.
 
-        The engine selects and merges its rows like those of the canvases; it does not look inside.
+        The engine selects and merges its rows like those of the canvases, and does not interpret them.
         """
         return None
 
     def log_probabilities(self, continuations: "Sequence[Sequence[int]]") -> "list[Tensor]":
-        """For each continuation of the prefix the exact causal log-probability of each of its tokens, float32 (n,).
+        """The exact causal log-probability of each token of each continuation of the prefix, float32 (n,).
 
-        Behind an empty prefix, the first token has none: (n - 1,). Only with `ModelTraits.can_score`.
+        After an empty prefix, the first token has none: (n - 1,). Only with `ModelTraits.can_score`.
         """
         raise AssertionError("its traits say that it cannot")
 
@@ -216,6 +211,6 @@ def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def common_prefix_and_suffix_lengths(a: Sequence[object], b: Sequence[object]) -> tuple[int, int]:
-    """The lengths of the common prefix, and of the common suffix of the rest."""
+    """The lengths of the common prefix, and of the common suffix after that."""
     lead = common_prefix_length(a, b)
     return lead, common_prefix_length(a[lead:][::-1], b[lead:][::-1])

@@ -33,7 +33,7 @@ class FimTokens:
     names_file_inside: bool = False
     """Whether the name of the file with the hole follows the prefix token instead of preceding it."""
     space: str = ""
-    """What stands between the prefix token and the prefix."""
+    """The text between the prefix token and the prefix."""
 
     @property
     def control_tokens(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class FimTokens:
         return head + "".join(text for _, text in self.prompt_parts(prefix, suffix))
 
     def prompt_parts(self, prefix: str, suffix: str) -> Iterator[tuple[bool, str]]:
-        """A prompt without other files in parts: either a control token, True, or text, whatever that spells."""
+        """The parts of a prompt without other files: (True, control token) or (False, text, even if it spells one)."""
         sides = [((True, self.prefix), (False, self.space + prefix)), ((True, self.suffix), (False, suffix))]
         for part in reversed(sides) if self.is_suffix_first else sides:
             yield from part
@@ -79,7 +79,7 @@ _IS_GRANITE_4 = re.compile(r"granite[-_. ]?[4-9](?![0-9]*b)", re.IGNORECASE)
 
 
 def guess_fim_kind(model: str) -> str | None:
-    """The family of a model judging by its server's name for it; None if the name shows none."""
+    """The FIM kind of a model, judging by its name; None if the name does not tell."""
     name = model.lower()
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
 
@@ -90,7 +90,7 @@ def tokens_for_kind(kind: str, model: str) -> FimTokens:
 
 
 def detect_fim_tokens(tokens: Collection[str], name: str = "") -> FimTokens | None:
-    """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown.
+    """Detects a family by its vocabulary; without repository tokens if that lacks them. None if it is unknown.
 
     Granite's code models and Mellum have the same tokens, but not the same order: the model's `name` decides.
     """
@@ -98,8 +98,8 @@ def detect_fim_tokens(tokens: Collection[str], name: str = "") -> FimTokens | No
     if named and {(by_name := tokens_for_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
         has_files = {by_name.repository or by_name.file, by_name.file} <= set(tokens)
         return by_name if has_files else replace(by_name, repository="", file="")
-    matching = [it for it in TABLE.values() if {it.prefix, it.suffix, it.middle or it.suffix} <= set(tokens)]
+    matching = [fim for fim in TABLE.values() if {fim.prefix, fim.suffix, fim.middle or fim.suffix} <= set(tokens)]
     if not matching:
         return None
-    whole = [it for it in matching if it.file and {it.repository or it.file, it.file} <= set(tokens)]
-    return whole[0] if whole else replace(matching[0], repository="", file="")
+    with_files = [fim for fim in matching if fim.file and {fim.repository or fim.file, fim.file} <= set(tokens)]
+    return with_files[0] if with_files else replace(matching[0], repository="", file="")

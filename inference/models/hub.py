@@ -29,16 +29,16 @@ SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""
 _ANSWER_S = 30.0
 _TRIES = 4
-"""How often to retry a transfer without receiving a byte."""
+"""How many transfers in a row may end without a byte received."""
 
 _CONNECT_S = 5.0
 
 OnBytes = Callable[[int], None]
-"""Receives the number of bytes of a file already here."""
+"""Receives the number of bytes of a file downloaded so far."""
 
 
 class DamagedDownloadError(Exception):
-    """The transferred file is not the one the hub promised. str() names the file."""
+    """A downloaded file does not match its hash or size. str() names the file."""
 
 
 class HubReplyError(Exception):
@@ -74,7 +74,7 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
 
 
 def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -> None:
-    """Fetches the rest of a file; checks it. Raises DamagedDownloadError, or an error after which a call resumes."""
+    """Fetches the missing part of a file; verifies it. Raises DamagedDownloadError, or errors that allow resuming."""
     file = record.files[name]
     part = folder / (name + PART_EXTENSION)
     with _open_part(part) as stream:
@@ -100,7 +100,7 @@ def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -
 
 
 def _open_part(part: Path) -> BinaryIO:
-    """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
+    """Opens an incomplete file at its end; replaces a pipe or a hard link. Raises OSError for a symbolic link."""
     with suppress(FileNotFoundError):
         status = part.lstat()
         if not stat.S_ISLNK(status.st_mode) and (not stat.S_ISREG(status.st_mode) or status.st_nlink > 1):
@@ -110,7 +110,7 @@ def _open_part(part: Path) -> BinaryIO:
 
 
 def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
-    """Appends the rest of a file. Its host may redirect to another one, which does not get the token."""
+    """Appends the missing part of a file. The host may redirect to another one, which does not get the token."""
     range_ = {"Range": f"bytes={stream.tell()}-"} if stream.tell() else {}
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}
     url = hf_hub_url(record.repo, name, revision=record.revision)

@@ -27,7 +27,7 @@ NumHoleTokens = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
-"""Limits for what a checkpoint states. Checked when a file is read; beyond them, memory or time would run out."""
+"""Limits for the values in a checkpoint's files. Beyond them, memory or time would run out."""
 
 
 _SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}
@@ -46,20 +46,19 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
     confidence: NotNegative = 0.005
     method: Literal["entropy_bound", "entropy", "confidence"] = ENTROPY_BOUND
-    """Which rows a step writes. All but the first come from published masked-diffusion models, where a written row
-    stays: the rows of least entropy, or of the likeliest token. The temperature falls from `t_max` to `t_min`; at 0 the
-    likeliest token is taken.
+    """How a step chooses rows. All but the first are methods of masked-diffusion models, where an unmasked row stays:
+    rows of the lowest entropy, or of the likeliest token. The temperature falls from `t_max` to `t_min` (0: argmax).
     """
     schedule: Literal["linear", "rounded", "single"] = "linear"
-    """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
+    """How many rows such a step unmasks: as Dream's and Open-dLLM's samplers do, as MDLM's, or one, as DreamOn's."""
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """The share of the probability from which such a sampler draws a token."""
+    """Nucleus sampling: the tokens that such a sampler draws from have this total probability."""
     total_entropy: NotNegative = 0.0
-    """Also confident: the entropies of a canvas's hole rows sum to less than this, in nats. The published rule takes
-    their mean, which is far stricter over the few rows of a line than over a whole canvas.
+    """A canvas also counts as confident if the entropies of its hole rows sum to less than this, in nats. The published
+    rule takes their mean, which is far stricter over the few rows of a line than over a whole canvas.
     """
     still_steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 0
-    """Also done: the answer has not changed for this many steps, however unsure the model is. 0: continue."""
+    """A canvas also counts as done if its fills have not changed for this many steps, at any confidence. 0: never."""
     accept_floor: bool = False
     """Accept at least n/N of the rows after n of N steps: a mask checkpoint then ends with no row left masked."""
 
@@ -75,7 +74,7 @@ class MaxTokensByHoleKind(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     body: NumHoleTokens | None = None
 
     def for_kind(self, kind: HoleKind, canvas_tokens: int) -> int:
-        """The most for a hole of this kind on canvases of this width."""
+        """The most tokens of a hole of this kind on canvases of this width."""
         stated: int | None = getattr(self, kind.value)
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
@@ -93,7 +92,7 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of the last suffix goes on the canvas if every row costs time: see `ModelTraits.free_rows`."""
+    """How much of the last suffix goes on the canvas if every row takes time: see `ModelTraits.free_rows`."""
     slots: MaxTokensByHoleKind = MaxTokensByHoleKind()
     prompt: Literal["plain", "chat"] = "plain"
     quick_steps: Steps = 8
@@ -101,10 +100,10 @@ class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     line_steps: Steps | None = None
     """The most denoising steps if all holes are single-line; None: the sampler's."""
     shifted_logits: bool = False
-    """Whether a row predicts the token of the row after it, as in models made from left-to-right ones."""
+    """Whether a row predicts the token of the next row, as in models adapted from causal ones."""
     expand_token_id: TokenId | None = None
     delete_token_id: TokenId | None = None
-    """Written into a row in the middle of denoising, these double and remove it; no final fill contains them."""
+    """During denoising, these tokens double and delete the row that they are written to. No final fill has them."""
     bos_token_id: TokenId | None = None
     eos_token_id: TokenId | None = None
     """The tokens before and after a whole file; None: `<bos>` and `<eos>`, if the tokenizer has them."""

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def read(name: str, kind: type[T]) -> dict[str, T]:
-    """What was saved under this name; empty if that is unreadable."""
+    """The values saved under this name; empty if they are missing or unreadable."""
     try:
         content = checkpoint_files.read_file(_file(name), _LIMIT_BYTES)
         return msgspec.json.decode(content, type=dict[str, kind])  # type: ignore[valid-type]
@@ -25,7 +25,7 @@ def read(name: str, kind: type[T]) -> dict[str, T]:
 
 
 def save(name: str, values: dict[str, Any]) -> None:
-    """Saves it for later processes, if possible."""
+    """Saves values for later processes, if possible."""
     file = _file(name)
     new = file.with_suffix(f".{time.time_ns()}")
     with suppress(OSError):

@@ -72,12 +72,12 @@ class PullTarget:
 
 
 def real_path(path: Path) -> Path:
-    """Without links, but for that of a part, whose name leads to the others."""
+    """The path with links resolved, except that of one part of several: its name leads to the others."""
     return path.parent.resolve() / path.name if header.part_number(path) else path.resolve()
 
 
 def pull_target(model: str) -> PullTarget:
-    """The same for a model of the catalogue, or for a hub id such as owner/name."""
+    """The target for a model of the catalogue, or for a hub id such as owner/name."""
     from huggingface_hub import constants  # where the user's other models are, too
 
     entry = catalogue.find_entry(model)
@@ -92,20 +92,21 @@ def pull_target(model: str) -> PullTarget:
 
 def find_model(model: str) -> Path | None:
     """The folder of a model, or its only file in the hub's own cache; None if a file is missing or cut off."""
-    of = pull_target(model)
-    for folder in (of.folder, Path(sys.prefix, "share", "infill-ls", of.folder.name)):  # the latter is a bundle's
-        record = read_record(folder, of.repo)
-        is_begun = record.complete if record else (folder / (of.only or CONFIG_FILE)).is_file()
-        if is_begun and not _find_wrong_file(replace(of, folder=folder), record):
+    target = pull_target(model)
+    bundled = Path(sys.prefix, "share", "infill-ls", target.folder.name)
+    for folder in (target.folder, bundled):
+        record = read_record(folder, target.repo)
+        is_begun = record.complete if record else (folder / (target.only or CONFIG_FILE)).is_file()
+        if is_begun and not _find_wrong_file(replace(target, folder=folder), record):
             return folder
-    return _find_in_cache(of)
+    return _find_in_cache(target)
 
 
-def _find_wrong_file(of: PullTarget, record: PullRecord | None) -> Path | None:
-    """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    expected = record or of.pinned  # the record may be of an earlier release, which pinned another revision
-    files = expected.files if expected else {}
-    return next((of.folder / name for name, file in files.items() if not has_size(of.folder / name, file.size)), None)
+def _find_wrong_file(target: PullTarget, record: PullRecord | None) -> Path | None:
+    """A file that is missing or has the wrong size. Does not read the contents, which would take seconds."""
+    expected = record or target.pinned  # the record may be of an earlier release, which pinned another revision
+    files = {target.folder / name: file.size for name, file in expected.files.items()} if expected else {}
+    return next((path for path, size in files.items() if not has_size(path, size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
@@ -127,15 +128,15 @@ def pulled_edit_models(kind: str = "auto") -> list[CatalogueEntry]:
 
 
 def require_model(model: str) -> Path:
-    """The same. Raises ModelError, which says how to get it."""
+    """The path that `find_model` finds. Raises ModelError, which says how to get the model."""
     if path := find_model(model):
         return path
-    of = pull_target(model)
-    state = _state(of) or "not on this machine"
-    costs = f" ({of.entry.download_bytes / 1e9:.1f} GB, licence: {of.entry.licence})" if of.entry else ""
+    target = pull_target(model)
+    state = _state(target) or "not on this machine"
+    costs = f" ({target.entry.download_bytes / 1e9:.1f} GB, licence: {target.entry.licence})" if target.entry else ""
     raise ModelError(
-        f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {of.name}{costs}, "
-        "or give a checkpoint folder"
+        f"{model}: {state}; models are never downloaded automatically; "
+        f"run: infill-ls models pull {target.name}{costs}, or give a checkpoint folder"
     )
 
 
@@ -148,10 +149,10 @@ def pulled_model_problem(entry: CatalogueEntry) -> str:
     return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
 
 
-def _state(of: PullTarget) -> str:
-    """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
-    record = read_record(of.folder, of.repo)
-    wrong = _find_wrong_file(of, record)
+def _state(target: PullTarget) -> str:
+    """The problem of a pull that is not usable; "" if nothing was pulled. Raises ModelError."""
+    record = read_record(target.folder, target.repo)
+    wrong = _find_wrong_file(target, record)
     if wrong and (wrong.exists() or (record and record.complete)):
         return f"{wrong} is missing or cut off"
     return "only partly downloaded" if record else ""
@@ -187,16 +188,17 @@ def is_wanted_file(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED_FILES)
 
 
-def _find_in_cache(of: PullTarget) -> Path | None:
+def _find_in_cache(target: PullTarget) -> Path | None:
     """The only file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        if of.only:
-            path = try_to_load_from_cache(of.repo, of.only, revision=of.pinned.revision if of.pinned else None)
+        if target.only:
+            revision = target.pinned.revision if target.pinned else None
+            path = try_to_load_from_cache(target.repo, target.only, revision=revision)
             return Path(path) if isinstance(path, str) else None
-        path = try_to_load_from_cache(of.repo, CONFIG_FILE)
+        path = try_to_load_from_cache(target.repo, CONFIG_FILE)
         if not isinstance(path, str):
             return None
         checkpoint_files.weight_files(Path(path).parent)  # other programs cache config.json alone

@@ -1,4 +1,4 @@
-"""Zeta 2.1's numbered blocks: how a region is cut, and an answer that rewrites some of the blocks.
+"""Zeta 2.1's numbered blocks: splits a region, and parses an answer that rewrites some of the blocks.
 
 The rules are those of `V0318SeedMultiRegions` in the crate zeta_prompt of zed-industries/zed. Block n stands between
 marks n and n + 1. An answer that repeats one mark changes nothing.
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 _MARK = re.compile(r"<\|marker_(\d{1,4})\|>")
 _MIN_LINES, _MAX_LINES, _NUDGE_LINES = 6, 16, 5
-"""Of a block; and how far its start moves down to a line that ends nothing."""
+"""The size of a block, and how far its start may move down to a line that does not only close something."""
 _END = re.compile(r"[}\])].*|(?:break|continue|return|throw|end);*")
 
 
@@ -22,7 +22,7 @@ def cut_blocks(text: str) -> list[str]:
         size = row - starts[-1]
         follows_blank = row > 0 and lines[row].strip() and not lines[row - 1].strip()
         near = range(row, min(len(lines), row + _NUDGE_LINES))
-        start = next((it for it in near if (code := lines[it].strip()) and not _END.fullmatch(code)), row)
+        start = next((index for index in near if (code := lines[index].strip()) and not _END.fullmatch(code)), row)
         if (follows_blank and size >= _MIN_LINES and len(lines) - start >= _MIN_LINES) or size >= _MAX_LINES:
             starts.append(start)
             row = start
@@ -31,7 +31,7 @@ def cut_blocks(text: str) -> list[str]:
 
 
 def add_marks(blocks: Sequence[str], first: int = 1) -> str:
-    """The blocks from number `first` on with their marks."""
+    """The text of the blocks with their marks, the first of which has the number `first`."""
     return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
 
 

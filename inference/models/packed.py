@@ -1,4 +1,4 @@
-"""Weights that stay in a few bits in memory, and plain torch's products with them, which unpack a part at a time.
+"""Weights that stay quantised in memory, and matrix products in plain torch that dequantise a part at a time.
 
 Affine groups of 32, weight = scale * code + bias, as most types of GGUF have them. Shapes: O rows of I columns, of as
 many matrices as the leading dimensions count.
@@ -17,7 +17,7 @@ from inference.models.gguf.affine import GROUP_SIZE
 
 _BLOCK_WEIGHTS = {"cpu": 1 << 20}
 _FAR_BLOCK_WEIGHTS = 1 << 24
-"""Pack or unpack about this many weights at a time: on a processor 4 MB in float32. On a GPU each block costs calls."""
+"""Pack or unpack about this many weights at a time: 4 MB in float32 on a CPU. On a GPU each block takes more calls."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PackedWeight:
         return self.with_rows(lambda part: part[index])
 
     def with_rows(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """With the rows of each part changed, or in another order."""
+        """A copy with `change` applied to the rows of words, scales and biases."""
         return type(self)(change(self.words), change(self.scales), change(self.biases), self.bits)
 
     @classmethod
@@ -52,11 +52,11 @@ class PackedWeight:
         """Packs codes, uint8 (n, I). Scales and biases (n, I / 32), rounded to float16."""
         eights = codes.view(-1, 8)
         octets = codes.new_zeros(len(eights), bits)
-        for place in range(8):
-            byte, shift = divmod(place * bits, 8)
-            octets[:, byte] |= eights[:, place] << shift
+        for position in range(8):
+            byte, shift = divmod(position * bits, 8)
+            octets[:, byte] |= eights[:, position] << shift
             if shift + bits > 8:
-                octets[:, byte + 1] |= eights[:, place] >> (8 - shift)
+                octets[:, byte + 1] |= eights[:, position] >> (8 - shift)
         return cls(octets.view(len(codes), -1).view(torch.int32), scales.half(), biases.half(), bits)
 
     def codes(self) -> Tensor:
@@ -66,32 +66,32 @@ class PackedWeight:
             return octets
         eights = octets.view(*octets.shape[:-1], -1, self.bits)  # bytes, which hold eight codes
         codes = octets.new_empty((*eights.shape[:-1], 8))
-        for place in range(8):
-            byte, shift = divmod(place * self.bits, 8)
+        for position in range(8):
+            byte, shift = divmod(position * self.bits, 8)
             code = eights[..., byte] >> shift
             if shift + self.bits > 8:
                 code |= eights[..., byte + 1] << (8 - shift)
-            codes[..., place] = code & ((1 << self.bits) - 1)
+            codes[..., position] = code & ((1 << self.bits) - 1)
         return codes.flatten(-2)
 
     def blocks(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
-        """All rows, some at a time: which ones, and (n, I), computed in float32."""
+        """Dequantises all rows, some at a time, in float32: yields their slice and (n, I)."""
         flat = self.with_rows(lambda part: part.flatten(0, -2))
         step = rows_at_a_time(self.words.device, self.shape[-1])
         for first in range(0, flat.shape[0], step):
-            here = slice(first, min(first + step, flat.shape[0]))
-            part = flat[here]
+            rows = slice(first, min(first + step, flat.shape[0]))
+            part = flat[rows]
             groups = part.codes().view(*part.scales.shape, GROUP_SIZE).float()
             groups *= part.scales[..., None]
             groups += part.biases[..., None]
-            yield here, groups.flatten(-2).to(dtype)
+            yield rows, groups.flatten(-2).to(dtype)
 
     def weights(self, dtype: torch.dtype) -> Tensor:
-        """(..., O, I), computed in float32."""
+        """All weights (..., O, I), dequantised in float32."""
         weights = torch.empty(self.shape, dtype=dtype, device=self.words.device)
         rows = weights.view(-1, self.shape[-1])
-        for here, block in self.blocks(dtype):
-            rows[here] = block
+        for block_rows, block in self.blocks(dtype):
+            rows[block_rows] = block
         return weights
 
 
@@ -100,7 +100,7 @@ def rows_at_a_time(device: torch.device, columns: int) -> int:
 
 
 def quantise(rows: Tensor, bits: int) -> PackedWeight:
-    """Rows (n, I) rounded to so many bits between the least and the greatest weight of each group."""
+    """Quantises rows (n, I) to `bits`, between the least and the greatest weight of each group."""
     groups, levels = rows.float().view(len(rows), -1, GROUP_SIZE), (1 << bits) - 1
     biases = groups.amin(-1).half()
     above = groups - biases[..., None]
@@ -110,7 +110,7 @@ def quantise(rows: Tensor, bits: int) -> PackedWeight:
 
 
 def needed_bytes(shape: Sequence[int], bits: int, plain_bits: int = 16) -> float:
-    """The memory of a tensor in codes of so many bits, with their scales and biases; for 0 in plain numbers."""
+    """The bytes of a tensor in codes of `bits` with their scales and biases; with 0 bits, in its plain dtype."""
     return prod(shape) * (bits + 32 / GROUP_SIZE if bits else plain_bits) / 8
 
 
@@ -118,16 +118,16 @@ def weight_bytes_by_name(module: nn.Module) -> dict[str, int]:
     """The bytes of each parameter and each packed weight below a module, by name."""
     sizes = {name: parameter.nbytes for name, parameter in module.named_parameters()}
     for path, owner in module.named_modules():
-        held = ((name, each) for name, each in vars(owner).items() if isinstance(each, PackedWeight))
-        sizes |= {f"{path}.{name}": each.nbytes for name, each in held}
+        held = ((name, weight) for name, weight in vars(owner).items() if isinstance(weight, PackedWeight))
+        sizes |= {f"{path}.{name}": weight.nbytes for name, weight in held}
     return sizes
 
 
 def stack_rows(weights: Sequence[PackedWeight]) -> PackedWeight:
-    """Matrices of as many columns and bits, one above the other."""
+    """Stacks matrices of equal columns and bits into one."""
     if len(weights) == 1:
         return weights[0]
-    words, scales, biases = zip(*((each.words, each.scales, each.biases) for each in weights), strict=True)
+    words, scales, biases = zip(*((weight.words, weight.scales, weight.biases) for weight in weights), strict=True)
     return PackedWeight(torch.cat(words), torch.cat(scales), torch.cat(biases), weights[0].bits)
 
 
@@ -137,8 +137,8 @@ def packed_product(
     """(M, I) -> (M, O), computed in a dtype, the rows' by default; with `plus` (M, O) or (O,) added."""
     rows = rows.to(dtype or rows.dtype)
     product = rows.new_empty(len(rows), weight.shape[0])
-    for here, block in weight.blocks(rows.dtype):
-        product[:, here] = functional.linear(rows, block)
+    for block_rows, block in weight.blocks(rows.dtype):
+        product[:, block_rows] = functional.linear(rows, block)
     return product if plus is None else plus + product
 
 
@@ -178,7 +178,7 @@ def set_experts_product(experts: Any, product: Experts) -> None:
 
 
 def product_of_all_experts(rows: Tensor, matrices: Any, ends: Tensor) -> Tensor:
-    """As `product_by_expert`, but unpacks all matrices and does not wait for the ends: a CUDA graph can record it."""
+    """As `product_by_expert`, but dequantises all matrices and does not read `ends`, so a CUDA graph can capture it."""
     return functional.grouped_mm(rows, matrices.weights(rows.dtype).transpose(1, 2), offs=ends.int())
 
 
@@ -189,9 +189,9 @@ def product_by_expert(rows: Tensor, matrices: PackedWeight | Tensor, ends: Tenso
     """
     product = rows.new_empty(len(rows), matrices.shape[1])
     begin = 0
-    for number, end in enumerate(ends.tolist()):
+    for expert, end in enumerate(ends.tolist()):
         if end > begin:
-            product[begin:end] = _product(rows[begin:end], matrices[number])
+            product[begin:end] = _product(rows[begin:end], matrices[expert])
         begin = end
     return product
 
@@ -211,7 +211,7 @@ class PackedLinear(nn.Module):
         self.shape = self.out_features, self.in_features = weight.shape
         self._dtype = dtype
         self.product = packed_product
-        """Or a faster one, of kernels."""
+        """Replaced where faster kernels are available."""
 
     def forward(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(..., I) -> (..., O), with `plus` (..., O) or (O,) added."""

@@ -1,4 +1,4 @@
-"""Token sequences whose keys and values a network has computed: a keystroke costs a few tokens and not the whole file.
+"""Caches token sequences with their keys and values, so that a keystroke costs a few tokens and not the whole file.
 
 All documents share the cache. `acquire` looks for the entry with the longest common token prefix. It cuts that entry
 after the prefix and returns it, which overwrites its other rows; or it copies the prefix, where the entry belongs to
@@ -20,18 +20,18 @@ from inference.models.family import ModelAdapter, PrefixHandle, common_prefix_le
 _SAME_DOCUMENT = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
 _HIT_TOKENS = 32
-"""What was prefilled ahead counts as used where it has so many tokens more than any other entry."""
+"""An entry that was prefilled ahead counts as used if it has this many tokens more than any other entry."""
 
 APPROXIMATION_PENALTY_TOKENS = 32
-"""An entry that is not exact must have so many tokens more than one that is."""
+"""An approximate entry is preferred only if it has this many tokens more than an exact one."""
 
 
 class CacheEntry(Protocol):
-    """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
+    """The tokens of one sequence, and their keys and values. Its memory after the rows of `ids` is free."""
 
     ids: list[int]
     approximate_from: int | None
-    """Rows from this one on are not quite what reading their tokens would give; None: all are."""
+    """Rows from this one on are approximations of what prefill would compute; None if all rows are exact."""
 
     def size_bytes(self) -> int: ...
 
@@ -39,7 +39,7 @@ class CacheEntry(Protocol):
         """Drops the tokens from `length` on."""
 
     def copied(self, length: int, capacity: int, /) -> Self:
-        """The first `length` tokens in memory of their own, if it can with room for `capacity`."""
+        """A copy of the first `length` tokens, with room for `capacity` if the entry supports that."""
 
 
 _Entry = TypeVar("_Entry", bound=CacheEntry)
@@ -62,7 +62,7 @@ class _Slot(Generic[_Entry]):
     entry: _Entry
     is_ahead: bool
     is_hit: bool = False
-    """Whether a request has used what was prefilled ahead."""
+    """Whether a request has used an entry that was prefilled ahead."""
     readers: list[CachedPrefix[_Entry]] = field(default_factory=list)
 
     def may_cut(self, length: int) -> bool:
@@ -75,8 +75,8 @@ class PrefixCache(Generic[_Entry]):
     """The entries of one network, within limits, and two more that were prefilled ahead for later requests."""
 
     def __init__(self, empty: _Entry, max_bytes: int, *, max_entries: int = sys.maxsize, min_entries: int = 0) -> None:
-        """`max_bytes` limits the entries that nobody reads, beside those that are read; a change counts from the next
-        release. So many as `min_entries` stay in any case.
+        """`max_bytes` limits the memory of entries without a reader; a change takes effect at the next release. At
+        least `min_entries` stay.
         """
         self.max_bytes = max_bytes
         self._empty = empty
@@ -85,15 +85,15 @@ class PrefixCache(Generic[_Entry]):
         self.ahead_tokens = 0
         self.ahead_hits = 0
         self.slots: list[_Slot[_Entry]] = []
-        """The least recently used first."""
+        """The least recently used slot comes first."""
 
     def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
-        """How many of the first `ids` an entry has; `exact`: counts only rows that reading would give."""
+        """How many of the first `ids` are cached in one entry; `exact`: without approximate rows."""
         return max((_common(slot.entry, ids, exact) for slot in self.slots), default=0)
 
     @property
     def entries(self) -> list[_Entry]:
-        """All of them, the most recently used first."""
+        """All entries, the most recently used first."""
         return [slot.entry for slot in reversed(self.slots)]
 
     def tokens_after(self, ids: Sequence[int]) -> list[int]:
@@ -103,9 +103,9 @@ class PrefixCache(Generic[_Entry]):
         return next((entry[count:] for entry in entries if entry[:count] == prefix), [])
 
     def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
-        """An entry that holds the cached part of `ids` alone. The caller appends the rest, and must release it.
+        """An entry that holds only the cached part of `ids`. The caller appends the rest, and must release it.
 
-        `ahead`: of what was prefilled ahead until now, the latest entry stays. These are never cut, only copied.
+        `ahead`: for idle prefill. Such entries are never truncated, only copied; of the earlier ones the latest stays.
         """
         empty = _Slot(self._empty, ahead)
         best = max(
@@ -118,8 +118,8 @@ class PrefixCache(Generic[_Entry]):
         common = _common(best.entry, ids, ahead)
         self.ahead_tokens += (len(ids) - common) * ahead
         if best.is_ahead and not ahead and not best.is_hit:
-            others = max((_common(slot.entry, ids, False) for slot in self.slots if slot is not best), default=0)
-            best.is_hit = common >= others + _HIT_TOKENS
+            max_common = max((_common(slot.entry, ids, False) for slot in self.slots if slot is not best), default=0)
+            best.is_hit = common >= max_common + _HIT_TOKENS
             self.ahead_hits += best.is_hit
         if best is not empty and best.is_ahead == ahead and best.may_cut(common):
             slot = best
@@ -136,25 +136,25 @@ class PrefixCache(Generic[_Entry]):
         return prefix
 
     def release(self, prefix: CachedPrefix[_Entry]) -> None:
-        """Ends a hold. What the reader took from the entry must not be used any more. May be called twice."""
+        """Releases an entry. Views of its rows must not be used any more. May be called twice."""
         for slot in self.slots:
             if prefix in slot.readers:
                 slot.readers.remove(prefix)
         self._evict()
 
     def size_bytes(self) -> int:
-        """Without what was prefilled ahead."""
+        """The bytes of all entries but those prefilled ahead."""
         return sum(slot.entry.size_bytes() for slot in self.slots if not slot.is_ahead)
 
     def _evict(self) -> None:
-        """Drops the least recently used entries until those that stay are within the limits."""
+        """Drops the least recently used entries until the others are within the limits."""
         idle = [slot for slot in self.slots if not slot.readers and not slot.is_ahead]
         while len(idle) > self._min_entries and (len(idle) > self._max_entries or self.size_bytes() > self.max_bytes):
             self.slots.remove(idle.pop(0))
 
 
 def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
-    """How many of the first `ids` an entry has; `exact`: as reading them would give."""
+    """How many of the first `ids` the entry has; `exact`: without approximate rows."""
     common = common_prefix_length(entry.ids, ids)
     return common if entry.approximate_from is None or not exact else min(common, entry.approximate_from)
 
@@ -164,12 +164,12 @@ class IdlePrefillAdapter(ModelAdapter):
 
     prefixes: PrefixCache[Any]
     ahead_piece_tokens: int
-    """How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
+    """How many tokens to prefill ahead in one pass, for which a request may have to wait."""
     _ahead: Sequence[list[int]] = ()
 
     @abstractmethod
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PrefixHandle:
-        """See `ModelAdapter`. `ahead`: for no request yet."""
+        """See `ModelAdapter`. `ahead`: for idle prefill."""
 
     def prefill_when_idle(self, *prefixes: Sequence[int]) -> None:
         self._ahead = [list(ids) for ids in prefixes]

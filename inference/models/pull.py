@@ -223,11 +223,11 @@ def _by_hand(target: PullTarget) -> str:
     expected = record or target.pinned
     files = f"{_page_of(target.repo)}/tree/{expected.revision if expected else 'main'}"
     names = [*expected.files] if expected else [target.only] if target.only else []
-    which = ", ".join(names) or "every *.safetensors and *.json, and merges.txt if it is there"
+    items = ", ".join(names) or "every *.safetensors and *.json, and merges.txt if it is there"
     put = f"put {'it' if len(names) == 1 else 'them'} into {target.folder}"
-    then = " and run this command again, which checks them without a network" if record else ""
+    hint = " and run this command again, which checks them without a network" if record else ""
     lone = "" if names else "; if its weights are a single *.gguf, that alone, and --model with its path"
-    return f"\nBy hand: from {files}, on any machine, download {which}; {put}{then}. Then: --model {target.name}{lone}"
+    return f"\nBy hand: from {files}, on any machine, download {items}; {put}{hint}. Then: --model {target.name}{lone}"
 
 
 def _page_of(repo: str) -> str:

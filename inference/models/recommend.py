@@ -37,17 +37,17 @@ is already without that.
 
 
 class Verdict(StrEnum):
-    """How a model fares on a machine. The first two allow recommending it."""
+    """How well a model runs on a machine. The first two allow recommending it."""
 
     RUNS = "runs"
     PACKAGE = "package"
-    """It would run with a package that is missing."""
+    """It would run if a missing package were installed."""
     SLOW = "slow"
     """Slow to type with, but better than the embedded model."""
     TOO_SLOW = "too slow"
     MEMORY = "memory"
     DEVICE = "device"
-    """The device does not run its family."""
+    """Its family does not run on the device."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Machine:
     mlx_vlm: bool = False
     on_mlx: bool = False
     estimate_latency: Callable[[CatalogueEntry], precision.LatencyEstimate] | None = None
-    """Predicts how long a processor or Apple's GPU takes."""
+    """Predicts the latency on a CPU or on Apple's GPU."""
     last_auto_choice: str = ""
 
     @property
@@ -76,7 +76,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class MachineFit:
-    """How a model fares: its dtype ("" for none), its memory in each, and a sentence for both.
+    """How well a model runs: the dtype that fits ("" for none), the bytes it needs by dtype, and a sentence for users.
 
     `wait_s`: how long ghost text takes on a new line, or an edit model's rewrite; 0 if that is not predicted.
     """
@@ -111,22 +111,22 @@ def examine_machine(device: str | None) -> Machine:
 
 def _mlx_machine() -> Machine:
     """This machine as MLX uses it. Raises ModelError."""
-    found = mlx_machine.require_mlx_device()
-    plain = mlx_machine.DTYPES_BY_GPU[found.on_gpu][0]
+    info = mlx_machine.require_mlx_device()
+    plain = mlx_machine.DTYPES_BY_GPU[info.on_gpu][0]
     return Machine(
-        found.name,
-        found.free_bytes,
-        found.total_bytes,
+        info.name,
+        info.free_bytes,
+        info.total_bytes,
         {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
-        estimate_latency=partial(_predict, gpu=found.name) if found.on_gpu else None,
-        last_auto_choice=machine_cache.read("auto", str).get(found.name, ""),
+        estimate_latency=partial(_predict, gpu=info.name) if info.on_gpu else None,
+        last_auto_choice=machine_cache.read("auto", str).get(info.name, ""),
     )
 
 
 def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
-    """By the model's own passes, if it has run here, on the processor or on Apple's GPU."""
+    """Estimates the latency by the model's own passes if it has run here, else by kernels and memory bandwidth."""
     if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
         return precision.LatencyEstimate.from_passes(passes)
     reads_bytes_per_s = devices.measure_memory_bandwidth()
@@ -137,7 +137,7 @@ def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
-    """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
+    """How well a model runs on a machine, alone or `beside_others`, which keep their memory."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
     if entry.family not in machine.dtypes:
         return MachineFit(Verdict.DEVICE, "", {}, "MLX does not run it; device cpu does")
@@ -194,18 +194,18 @@ def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
 
 
 def suitable_models(machine: Machine) -> list[CatalogueEntry]:
-    """Those that were tried, have a free licence and run here, the best first; after them those slow to type with."""
+    """The tried models with a free licence that run here, best first; those too slow for typing come last."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE_LICENCES]
     ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=_rank, reverse=True)]
     fast, slow = (Verdict.RUNS, Verdict.PACKAGE), (Verdict.SLOW,)
-    return [entry for wanted in (fast, slow) for verdict, entry in ranked if verdict in wanted]
+    return [entry for verdicts in (fast, slow) for verdict, entry in ranked if verdict in verdicts]
 
 
 def best_entry(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
-    """The largest model that was tried and has a score, or a smaller one of its family has; otherwise the largest.
+    """The largest tried model that has a score, or whose smaller relative has one; otherwise the largest.
 
-    Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
-    smaller download, then the first of the catalogue.
+    Scores of different protocols are not comparable. Among equal models a measured one wins, then the smaller
+    download, then the first of the catalogue.
     """
     return max(entries, key=_rank)
 
@@ -215,8 +215,9 @@ def _rank(entry: CatalogueEntry) -> tuple[float, ...]:
 
 
 def _is_scored(entry: CatalogueEntry) -> bool:
-    same = (it for it in catalogue.ENTRIES if it.family == entry.family and it.parameters < entry.parameters)
-    return entry.is_tried and any(it.quality for it in (entry, *same))
+    family = (other for other in catalogue.ENTRIES if other.family == entry.family)
+    smaller = (other for other in family if other.parameters < entry.parameters)
+    return entry.is_tried and any(other.quality for other in (entry, *smaller))
 
 
 class AutoChoice(NamedTuple):
@@ -278,7 +279,7 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 
 
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
-    """The commands that get a model, each as its words; none if it is already here."""
+    """The commands that install a model, each as a list of words; none if it is already here."""
     package = _package(entry, machine)
     if entry.family == "fim" and machine.device == "cpu" and install_hints.mlx_advice():
         package = install_hints.install_command("mlx")

@@ -14,7 +14,7 @@ from inference.models.mlx.machine import DEVICE as MLX
 
 
 class ModelFamily(Protocol):
-    """What a family's package offers. Importing it must not import torch: that takes seconds."""
+    """The functions of a family's package. Importing it must not import torch, which takes seconds."""
 
     def default_infill_config(self, folder: Path, config: dict[str, Any]) -> InfillConfig:
         """The settings of a checkpoint of this family without `infill.json`. Raises ModelError."""
@@ -25,7 +25,7 @@ class ModelFamily(Protocol):
     def load(self, checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
         """The loaded model. Raises ModelError.
 
-        If `dtype` is given, computes exactly in it; uses faster, less precise kernels only if the dtype is left to us.
+        If `dtype` is given, computes exactly in it; without, may use faster, less precise kernels.
         """
 
 

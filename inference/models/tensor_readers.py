@@ -48,13 +48,13 @@ class TensorReader:
         raise NotImplementedError
 
     def stored_bits(self, _name: str) -> int:
-        """How many bits the file's own codes of a tensor have here; 0 if it has plain numbers."""
+        """How many bits the file's codes of a tensor have; 0 if it is not quantised."""
         return 0
 
     def quantised_blocks(
         self, name: str, shape: Sequence[int], bits: int, device: torch.device
     ) -> Iterator[tuple[int, PackedWeight]]:
-        """As `blocks`, packed: the file's own codes if these have so many bits, otherwise rounded on the device."""
+        """As `blocks`, packed: the file's own codes if they have `bits`, otherwise quantised on the device."""
         step = rows_at_a_time(device, shape[-1])
         for first, block in self.blocks(name, shape):
             for begin in range(0, len(block), step):
@@ -66,8 +66,8 @@ class TensorReader:
         words = torch.empty((prod(shape[:-1]), wide * bits // _WORD_BITS), dtype=torch.int32, device=device)
         scales, biases = torch.empty((2, len(words), wide // affine.GROUP_SIZE), dtype=torch.float16, device=device)
         for first, block in self.quantised_blocks(name, shape, bits, device):
-            here = slice(first, first + len(block.words))
-            words[here], scales[here], biases[here] = block.words, block.scales, block.biases
+            rows = slice(first, first + len(block.words))
+            words[rows], scales[rows], biases[rows] = block.words, block.scales, block.biases
         if not bool(scales.isfinite().all() and biases.isfinite().all()):
             raise self.not_finite_error(name)
         return PackedWeight(words, scales, biases, bits).with_rows(lambda part: part.view(*shape[:-1], -1))
@@ -96,7 +96,7 @@ class TensorReader:
         sizes: Counter[int] = Counter()
         for name, shape in self.shapes.items():
             sizes[self.stored_bits(name)] += prod(shape)
-        bits = max(sizes, key=lambda each: sizes[each], default=0)
+        bits = max(sizes, key=lambda size: sizes[size], default=0)
         return f"{bits}bit" if bits else ""
 
     def not_finite_error(self, name: str) -> ModelError:
@@ -112,10 +112,10 @@ class TensorReader:
 
     def require_tensor(self, name: str, shape: Sequence[int]) -> None:
         """Raises ModelError if the tensor is missing or of another shape."""
-        found = self.shapes.get(name)
-        if found != tuple(shape):
-            what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
-            raise ModelError(f"{self.name}: the weight {name} is {what}; download the checkpoint again")
+        stored_shape = self.shapes.get(name)
+        if stored_shape != tuple(shape):
+            problem = "missing" if stored_shape is None else f"of shape {list(stored_shape)}, not {list(shape)}"
+            raise ModelError(f"{self.name}: the weight {name} is {problem}; download the checkpoint again")
 
 
 class SafetensorsReader(TensorReader):
@@ -159,7 +159,7 @@ class GgufReader(TensorReader):
     def quantised_blocks(
         self, name: str, shape: Sequence[int], bits: int, device: torch.device
     ) -> Iterator[tuple[int, PackedWeight]]:
-        """See `TensorReader`. Says in the log if a type's numbers are rounded once more."""
+        """See `TensorReader`. Logs if the codes of a type are quantised again."""
         kind = self._stored[name].type_.name
         is_rounded = bits != self.stored_bits(name) or affine.is_requantised(kind)
         if affine.is_requantised(kind) and kind not in self._said:
@@ -185,12 +185,12 @@ class GgufReader(TensorReader):
             yield first, np.frombuffer(raw, np.uint8).reshape(-1, row_bytes)
 
     def in_file(self, name: str) -> "StoredRows":
-        """A matrix to look up rows in, which stays in the file."""
+        """A matrix that stays in the file, to look up rows in."""
         return StoredRows(self._stored[name])
 
 
 class StoredRows:
-    """A matrix (O, I) that stays in its file, which stays open: a vocabulary's, of which a pass needs some rows."""
+    """A matrix (O, I) that is read from its open file row by row: an embedding, of which a pass needs few rows."""
 
     def __init__(self, tensor: GgufTensor) -> None:
         """Raises ModelError."""

@@ -27,7 +27,7 @@ class _AddedToken(msgspec.Struct):
 
 
 class _TokenizerFile(msgspec.Struct):
-    """Of tokenizer.json what is outside the vocabulary. Each entry is checked by itself: few of them are needed."""
+    """The part of tokenizer.json outside the vocabulary. Each entry is checked when it is needed, as few are."""
 
     added_tokens: list[Any] = []
 
@@ -86,9 +86,9 @@ def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
         return []
     text = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
-    begun = whole[: next((index for index in range(len(whole)) if whole[index : index + len(text)] == text), 0)]
+    encoded = whole[: next((index for index in range(len(whole)) if whole[index : index + len(text)] == text), 0)]
     begin = read_special_token_ids(checkpoint.folder, checkpoint.config).bos if stated.add_bos_token else None
-    return begun or ([] if begin is None else [begin])
+    return encoded or ([] if begin is None else [begin])
 
 
 def _from_words(folder: Path) -> Tokenizer:
@@ -114,9 +114,9 @@ def _settings(folder: Path) -> _Settings:
 
 
 def _added(folder: Path) -> dict[str, int]:
-    """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them.
+    """The tokens outside the vocabulary, with their ids, from any file of the checkpoint that lists them.
 
-    Leaves out an entry that makes no sense. Raises ModelError if a file cannot be read.
+    Leaves out invalid entries. Raises ModelError if a file cannot be read.
     """
     file = folder / "tokenizer.json"
     listed = checkpoint_files.read_struct(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens

@@ -242,16 +242,16 @@ class ModelServerClient:
             return ServerError(f"the server {self.url} is too busy ({details}); try again in a moment", status, pause_s)
         if status in (401, 403):
             role = self.role
-            what = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"
+            cause = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"
         elif 300 <= status < 400:
             setting = self.role.url
-            what = f"redirects to another URL, which infill-ls does not follow; set `{setting}` to that URL"
+            cause = f"redirects to another URL, which infill-ls does not follow; set `{setting}` to that URL"
         elif status == 500:
-            what = "failed; see its log, and restart it if its engine has stopped"
+            cause = "failed; see its log, and restart it if its engine has stopped"
         else:
-            what = "refused a request"
+            cause = "refused a request"
             self.on_refused()
-        return ServerError(f"the server {self.url} {what} ({details})", status)
+        return ServerError(f"the server {self.url} {cause} ({details})", status)
 
 
 _COMPANY_CERTIFICATE = (

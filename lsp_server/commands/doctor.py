@@ -122,8 +122,8 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
         status, fills = asyncio.run(_load_and_fill(options, tell))
     except (WorkerError, TimeoutError) as failure:
         grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
-        late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
-        yield CheckResult.from_message(name, grade, str(failure) or late)
+        timeout_message = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
+        yield CheckResult.from_message(name, grade, str(failure) or timeout_message)
         return
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:

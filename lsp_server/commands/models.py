@@ -120,8 +120,8 @@ def _line(model: dict[str, Any]) -> str:
 
 
 def _details(model: dict[str, Any]) -> str:
-    told = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
+    told_length = f" ({model['length_told_percent']})" if model["length_told_percent"] else ""
     infilling = "fills no holes" if model["edits"] else "infilling not published"
     if model["percent"]:
-        infilling = f"infilling {model['percent']}{told}, {model['protocol']}: {model['source']}"
+        infilling = f"infilling {model['percent']}{told_length}, {model['protocol']}: {model['source']}"
     return f"{model['about']}; {model['words']}; licence {model['licence']}; {infilling}"

@@ -224,9 +224,9 @@ def _log_to_stderr(level: str) -> None:
     """Our own log. The libraries' are silenced: they would write whole messages, including document text."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableLogFormatter("%(asctime)s %(levelname)s %(message)s"))
-    ours = logging.getLogger("lsp_server")
-    ours.addHandler(handler)
-    ours.setLevel(level.upper())
-    ours.propagate = False
+    logger = logging.getLogger("lsp_server")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
     for library in ("pygls", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)

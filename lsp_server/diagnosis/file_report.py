@@ -55,10 +55,10 @@ def examine_file(
     if not position:
         yield _markers(snapshot, settings)
         return
-    found = _hole_at(snapshot, position, file, settings)
-    yield found[0]
-    if suggest and found[1]:
-        yield suggest(snapshot, found[1])
+    result, hole = _hole_at(snapshot, position, file, settings)
+    yield result
+    if suggest and hole:
+        yield suggest(snapshot, hole)
 
 
 def _language(file: Path, snapshot: Snapshot) -> CheckResult:

@@ -306,15 +306,15 @@ def screened_edit_prompt(request: CompletionRequest, settings: Settings) -> tupl
     """The request's prompt if it is an edit model's, and what it shows, without changes of secret files. Raises
     ValueError if its own file is one, or if the prompt is malformed.
     """
-    found = parse_edit_prompt(request.prompt if isinstance(request.prompt, str) else request.prompt[0])
-    if found is None:
+    parsed = parse_edit_prompt(request.prompt if isinstance(request.prompt, str) else request.prompt[0])
+    if parsed is None:
         return None
-    prompt, shown = found
-    _refuse_secret(shown.path, settings)
+    prompt, edit_request = parsed
+    _refuse_secret(edit_request.path, settings)
     if end := next((end for end in (*prompt.stop_strings, *request.stops) if end in prompt.current), ""):
         raise ValueError(f"the region contains {end!r}, which would end an answer; nothing can be said about this text")
-    hunks = tuple(hunk for hunk in shown.hunks if not is_secret(hunk.path, settings))
-    return prompt, msgspec.structs.replace(shown, hunks=hunks)
+    hunks = tuple(hunk for hunk in edit_request.hunks if not is_secret(hunk.path, settings))
+    return prompt, msgspec.structs.replace(edit_request, hunks=hunks)
 
 
 def _refuse_secret(path: str, settings: Settings) -> None:

@@ -177,10 +177,10 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
 def _take_stdout() -> RawIOBase:
     """Standard output for us alone, unbuffered: what a library writes to it goes to stderr from now on."""
     sys.stdout.flush()
-    ours = os.fdopen(os.dup(1), "wb", buffering=0)
+    own_stdout = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     if os.name == "nt":
         import msvcrt
 
-        msvcrt.setmode(ours.fileno(), os.O_BINARY)  # type: ignore[attr-defined,unused-ignore]
-    return ours
+        msvcrt.setmode(own_stdout.fileno(), os.O_BINARY)  # type: ignore[attr-defined,unused-ignore]
+    return own_stdout

@@ -103,14 +103,14 @@ class WorkerSupervisor:
         Returns how many other clients the old one had: their next requests go to the new one. Raises WorkerError if the
         old one does not end in time, or the new one fails.
         """
-        others = 0
+        other_clients = 0
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             if self._warming is not None:
                 self._warming.cancel()
             try:
                 async with asyncio.timeout(WORKER_END_S):
                     if status := await self.client.status():
-                        others = status.clients - 1
+                        other_clients = status.clients - 1
                         await self.client.shut_down()
             except TimeoutError:
                 raise WorkerError(ErrorCode.STOPPED, f"The worker has not ended within {WORKER_END_S:g} s") from None
@@ -121,7 +121,7 @@ class WorkerSupervisor:
             await old.close()
             if load:
                 await self.client.load()
-        return others
+        return other_clients
 
     async def refresh(self) -> None:
         """Asks a running worker for its status; neither starts one nor waits for a hung one."""

@@ -270,8 +270,8 @@ class Session:
         return await self._context.gather(query, max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:
-        now = self.documents.get(snapshot.uri)
-        return now is not None and now.version == snapshot.version and now.text == snapshot.text
+        current = self.documents.get(snapshot.uri)
+        return current is not None and current.version == snapshot.version and current.text == snapshot.text
 
 
 def _refresh_names(

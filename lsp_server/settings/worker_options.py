@@ -86,8 +86,8 @@ def options_problem(options: WorkerOptions) -> str | None:
         return str(error)
     except (OSError, RuntimeError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-        what = "give a folder, or a name that `infill-ls models` shows"
-        return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {what}"
+        hint = "give a folder, or a name that `infill-ls models` shows"
+        return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {hint}"
     return None
 
 

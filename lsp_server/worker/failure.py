@@ -23,12 +23,12 @@ class WorkerUnresponsiveError(WorkerError):
     def __init__(self, paths: WorkerPaths, pid: int | None = None) -> None:
         self.paths = paths
         self.pid = pid or find_worker_pid(paths)
-        who = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
+        subject = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
         gone = "" if paths.socket.exists() else f": {paths.socket} is gone"
-        stopped = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_suspended(self.pid) else ""
+        resume_hint = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_suspended(self.pid) else ""
         how = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
         super().__init__(
-            ErrorCode.STOPPED, f"{who} does not answer{gone}{stopped}; to end it: {how} (log: {paths.log})"
+            ErrorCode.STOPPED, f"{subject} does not answer{gone}{resume_hint}; to end it: {how} (log: {paths.log})"
         )
 
 

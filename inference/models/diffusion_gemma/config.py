@@ -95,12 +95,12 @@ class _Generation(msgspec.Struct):
     confidence_threshold: NotNegative | None = None
 
 
-def default_infill_config(place: Path, config: dict[str, Any]) -> InfillConfig:
+def default_infill_config(path: Path, config: dict[str, Any]) -> InfillConfig:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
-    stated = _generation(place, config)
+    stated = _generation(path, config)
     values: dict[str, Any] = {
         "max_steps": stated.max_denoising_steps,
         "entropy_bound": stated.sampler_config and stated.sampler_config.entropy_bound,
@@ -109,10 +109,10 @@ def default_infill_config(place: Path, config: dict[str, Any]) -> InfillConfig:
         "stability": stated.stability_threshold,
         "confidence": stated.confidence_threshold,
     }
-    known = {name: value for name, value in values.items() if value is not None}
-    sampler = SamplerSettings(**known, total_entropy=_TOTAL_ENTROPY, still_steps=_STILL_STEPS)
+    stated_values = {name: value for name, value in values.items() if value is not None}
+    sampler = SamplerSettings(**stated_values, total_entropy=_TOTAL_ENTROPY, still_steps=_STILL_STEPS)
     return InfillConfig(
-        canvas_tokens=_config(place, config).canvas_length or 256,
+        canvas_tokens=_config(path, config).canvas_length or 256,
         prompt="chat",
         line_steps=min(_LINE_STEPS, sampler.max_steps),
         quick_steps=min(_QUICK_STEPS, sampler.max_steps),
@@ -122,25 +122,25 @@ def default_infill_config(place: Path, config: dict[str, Any]) -> InfillConfig:
 
 def check(checkpoint: Checkpoint) -> None:
     """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
-    place = checkpoint.gguf.path if checkpoint.gguf else checkpoint.folder
+    path = checkpoint.gguf.path if checkpoint.gguf else checkpoint.folder
     if "quantization" in checkpoint.config:
         raise ModelError(
-            f"{place}: MLX packed its weights; give the original or a GGUF file such as "
+            f"{path}: MLX packed its weights; give the original or a GGUF file such as "
             "diffusiongemma-26B-A4B-it-Q4_K_M.gguf"
         )
-    _generation(place, checkpoint.config)  # the model library reads it in any case
-    text = _config(place, checkpoint.config).text_config
+    _generation(path, checkpoint.config)  # the model library reads it in any case
+    text = _config(path, checkpoint.config).text_config
     _check_weights(checkpoint.config_file, text, checkpoint.shapes())
 
 
-def _generation(place: Path, config: dict[str, Any]) -> _Generation:
+def _generation(path: Path, config: dict[str, Any]) -> _Generation:
     if (stated := config.get("generation_config")) is not None:  # as a GGUF file has it
-        return checkpoint_files.parse_struct(place, stated, _Generation)
-    return checkpoint_files.read_struct(place / "generation_config.json", _Generation)
+        return checkpoint_files.parse_struct(path, stated, _Generation)
+    return checkpoint_files.read_struct(path / "generation_config.json", _Generation)
 
 
-def _config(place: Path, config: dict[str, Any]) -> _Config:
-    file = place if place.is_file() else place / "config.json"
+def _config(path: Path, config: dict[str, Any]) -> _Config:
+    file = path if path.is_file() else path / "config.json"
     return checkpoint_files.parse_struct(file, config, _Config)
 
 

@@ -43,9 +43,9 @@ def candidate_dtypes(device: torch.device, named: str | None, own: str = "") -> 
     return devices.allowed_dtypes(device, named, usual, [*able])
 
 
-def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> str:
+def choose_dtype(checkpoint: Checkpoint, device: torch.device, requested: str | None, free_bytes: int) -> str:
     """The requested dtype, or the best that fits into this much free memory. Raises ModelError if none does."""
-    candidates = candidate_dtypes(device, wanted, open_tensors(checkpoint).packed_dtype)
+    candidates = candidate_dtypes(device, requested, open_tensors(checkpoint).packed_dtype)
     return devices.choose_fitting_dtype(
         checkpoint.name, device, free_bytes, candidates, partial(weight_bytes, checkpoint)
     )

@@ -1,6 +1,6 @@
-"""Causal code models trained to fill the middle: given prefix and suffix, they write the text in between.
+"""Causal code models trained to fill in the middle: given prefix and suffix, they decode the text in between.
 
-Holds what registry.py needs from the family; torch is imported when a model is loaded.
+Has the functions that registry.py needs; torch is imported only when a model is loaded.
 """
 
 from pathlib import Path
@@ -13,8 +13,8 @@ from inference.models.infill_config import InfillConfig
 from inference.models.llama.config import checked_config
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
-"""Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
-from one line to the next; the suffix comes after it in the prompt, and its start is read again.
+"""All tokens of both are prefilled before the first one is decoded, some 250 a second on a laptop. The prefix stays
+cached from one line to the next; of the suffix, which comes after it in the prompt, the start is read again.
 """
 
 _MIN_CONTEXT_TOKENS = 128
@@ -26,7 +26,7 @@ def default_infill_config(_place: Path, _config: dict[str, Any]) -> InfillConfig
 
 
 def check(checkpoint: Checkpoint) -> None:
-    """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
+    """Raises ModelError if the config or the weights' headers are invalid or do not match. Reads no weights."""
     if (context := checked_config(checkpoint).max_position_embeddings) < _MIN_CONTEXT_TOKENS:
         raise ModelError(
             f"{checkpoint.name}: its context of {context} tokens is too short to fill holes, which takes "
@@ -35,7 +35,7 @@ def check(checkpoint: Checkpoint) -> None:
 
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
-    """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
+    """Loads the model. Raises ModelError if it does not fit into memory, or its weights differ from their headers."""
     from inference.models.fim import adapter
     from inference.models.llama import cuda_graphs, precision, weights
 

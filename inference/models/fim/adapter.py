@@ -1,4 +1,4 @@
-"""A model that fills the middle, behind the `FimAdapter` protocol."""
+"""The `FimAdapter` of Llama-shaped models."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -21,15 +21,15 @@ _END_OF_TURN = "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _CACHED_TEXTS = 16
-"""Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
+"""How many texts to cache the tokens of, as prefix and suffix stay the same while a line is typed."""
 _CACHE_PROMPTS, _CACHE_BYTES = 8, 32 << 20
-"""At most so many prompts, with what was written after them, and so much memory beside what is read."""
+"""How many prompts to cache with the model's output after them, and how many bytes beside the entries in use."""
 _LATEST_SHARE = 0.2
-"""The weight of the latest pass in the mean of all."""
+"""The weight of the latest pass in the moving average of pass times."""
 _SAVED_PASSES = 100
-"""Save the times after this many passes, for later predictions."""
+"""Save the average times after this many passes, for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
-"""A pass of at most this many rows writes, and one of at least this many reads a prompt."""
+"""A pass of at most this many rows counts as decoding, and one of at least this many as prefill."""
 _NO_FILLS = (
     "its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone and cannot fill holes; give "
     "a model such as Qwen2.5-Coder"
@@ -37,7 +37,7 @@ _NO_FILLS = (
 
 
 class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
-    """A loaded model. Only its kept prompts change."""
+    """A loaded model. Only its prefix cache changes."""
 
     ahead_piece_tokens = 16
 
@@ -93,8 +93,8 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         return PromptHandle(self.network, self.prefixes, prefix_ids, self._passed, keeper=keeper, ahead=ahead)
 
     def cached_tokens(self, ids: Sequence[int], *, exact: bool = False) -> int:
-        kept = self._suffixes.find(ids) if self._suffixes and not exact else None
-        return self.prefixes.cached_tokens(ids, exact=exact) + (kept.count if kept else 0)
+        reused = self._suffixes.find(ids) if self._suffixes and not exact else None
+        return self.prefixes.cached_tokens(ids, exact=exact) + (reused.count if reused else 0)
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prefixes.tokens_after(ids)

@@ -1,8 +1,8 @@
-"""A suffix whose keys and values are kept when the text before it grows or shrinks by some lines.
+"""Reuses the keys and values of a suffix when the text before it grows or shrinks by some lines.
 
-In a prompt the suffix follows the prefix, so each new line would have all of it read again. Its keys are rotated to
-their new positions instead and its values kept; only its first tokens are read, which see the new text. The result is
-not quite that of reading. llama.cpp's `--cache-reuse` does the same.
+In a prompt the suffix follows the prefix, so each new line would have all of it read again. Instead, its keys are
+rotated to their new positions and its values are kept; only its first tokens are read again. The result approximates
+that of reading all. llama.cpp's `--cache-reuse` does the same.
 """
 
 import os
@@ -14,13 +14,13 @@ from inference.models.llama.causal import KvCache
 from inference.models.prefix_cache import APPROXIMATION_PENALTY_TOKENS, PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
-"""The environment variable that has every suffix read if it is 0: then no text depends on what was asked before."""
+"""The environment variable that, set to 0, has every suffix read again: then no fill depends on earlier requests."""
 _MAX_DRIFT_LINES = 8
-"""Rows that would have moved further since they were read are read again."""
+"""Rows that would have moved further than this since they were read are read again."""
 _READ_TOKENS, _MIN_TOKENS = 32, 64
-"""The suffix's first tokens are read, and so are the others if there are fewer than these."""
+"""How many tokens at the suffix's start to read again, and how many others there must be to reuse."""
 _ANCHOR_TOKENS = 8
-"""So many must be the same for an old suffix to be found in the new one."""
+"""An old suffix is recognised in the new one by this many equal tokens."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class KeptSuffixFinder:
     def __init__(
         self, cache: PrefixCache[KvCache], suffix_id: int, end_id: int, count_lines: Callable[[Sequence[int]], int]
     ) -> None:
-        """These tokens are before and after each suffix. Only for prompts in which the prefix comes first."""
+        """The arguments are the tokens before and after each suffix. Only for prompts with the prefix first."""
         self.cache = cache
         self.is_on = os.environ.get(KEEP_SUFFIX_VARIABLE) != "0"
         self._suffix_id = suffix_id
@@ -51,7 +51,7 @@ class KeptSuffixFinder:
         self._count_lines = count_lines
 
     def find(self, ids: Sequence[int]) -> KeptSuffix | None:
-        """What to keep for the uncached rest of the suffix of the prompt `ids`, from the entry that has most of it."""
+        """The rows to reuse for the uncached part of the suffix of the prompt `ids`, from the entry with most of it."""
         if not self.is_on or self._suffix_id not in ids:
             return None
         start = max(ids.index(self._suffix_id) + 1 + _READ_TOKENS, self.cache.cached_tokens(ids))
@@ -71,15 +71,15 @@ class KeptSuffixFinder:
         return best
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:
-        """Where in an old suffix the longest stretch begins that `new` begins with, and its length."""
+        """The start and length of the longest stretch of the `old` suffix with which `new` begins."""
         first = old.index(self._suffix_id) + 1 if self._suffix_id in old else len(old)
         anchor = new[:_ANCHOR_TOKENS]
         starts = (start for start, id_ in enumerate(old[first:], first) if id_ == anchor[0])
-        found = (start for start in starts if old[start : start + _ANCHOR_TOKENS] == anchor)
-        stretches = ((start, common_prefix_length(old[start:], new)) for start in found)
+        best = (start for start in starts if old[start : start + _ANCHOR_TOKENS] == anchor)
+        stretches = ((start, common_prefix_length(old[start:], new)) for start in best)
         return max(stretches, key=lambda stretch: stretch[1], default=(0, 0))
 
     def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:
-        """How many lines rows move if `new` takes the place of `old` before them: at least 1."""
+        """By how many lines the rows move if `new` replaces `old` before them: at least 1."""
         lead, tail = common_prefix_and_suffix_lengths(old, new)
         return max(1, *(self._count_lines(before[lead : len(before) - tail]) for before in (old, new)))

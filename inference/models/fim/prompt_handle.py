@@ -1,4 +1,4 @@
-"""A prompt read in pieces, the text the model writes after it, and what is kept of both for the next request."""
+"""Prefills a prompt in chunks, decodes after it, and leaves both in the prefix cache for the next request."""
 
 import time
 from collections import deque
@@ -14,16 +14,16 @@ from inference.models.llama.causal import CausalNetwork, KvCache
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
 CHUNK_TOKENS = 128
-"""Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
+"""How many tokens to prefill per pass, which takes some tenths of a second on a laptop and cannot be interrupted."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
 
 OnPass = Callable[[int, int, float], None]
-"""Receives the number of rows of a pass, of how many of them the logits were wanted, and its seconds."""
+"""Receives the number of rows of a pass, the number of rows of logits that it computed, and its seconds."""
 
 
 class PromptHandle(FimPrefixHandle):
-    """A `PrefixHandle`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
+    """A prompt. Its last chunk is read in the pass that decodes the first token."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class PromptHandle(FimPrefixHandle):
         keeper: KeptSuffixFinder | None = None,
         ahead: bool = False,
     ) -> None:
-        """`ahead`: nothing will be written after it, so all of it is read."""
+        """`ahead`: nothing will be decoded after the prompt, so all of it is prefilled."""
         self._network = network
         self._cache = cache
         self._on_pass = on_pass
@@ -53,7 +53,7 @@ class PromptHandle(FimPrefixHandle):
         self._is_continued = False
 
     def prefill(self) -> Iterator[int]:
-        """See `PrefixHandle`. Leaves the last piece and the last token to the first request."""
+        """See `PrefixHandle`. Leaves the last chunk, and the last token, to the first `decode` or `verify`."""
         return self._read(self._prefill_end)
 
     def _read(self, end: int) -> Iterator[int]:
@@ -76,10 +76,10 @@ class PromptHandle(FimPrefixHandle):
 
     @torch.inference_mode()
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        """See `PrefixHandle`. One pass for each."""
-        return [self._scored(ids) for ids in continuations]
+        """See `PrefixHandle`. Makes one pass per continuation."""
+        return [self._score(ids) for ids in continuations]
 
-    def _scored(self, ids: Sequence[int]) -> Tensor:
+    def _score(self, ids: Sequence[int]) -> Tensor:
         prefix_tokens = self._read_all()
         fed = torch.tensor([[*self._ids[prefix_tokens:], *ids]], device=self._network.device)
         if fed.shape[1] < 2:
@@ -93,7 +93,7 @@ class PromptHandle(FimPrefixHandle):
         return torch.cat(logprobs)
 
     def continuation(self, room_tokens: int) -> "PromptContinuation":
-        """See `PrefixHandle`. Later contexts know the output of the first one; a second one works on a copy."""
+        """See `FimPrefixHandle`. The output of the first one stays in the cache; a second one works on a copy."""
         cache, length = self._open, len(self._ids) + room_tokens
         if self._is_continued:
             cache = cache.copied(self._read_all(), length)
@@ -113,7 +113,7 @@ class PromptHandle(FimPrefixHandle):
 
 
 class PromptContinuation:
-    """A `Continuation` of a prompt, which learns what it feeds."""
+    """A `Continuation` of a prompt, which appends the tokens to its cache entry."""
 
     def __init__(self, network: CausalNetwork, prompt: KvCache, last: list[int], on_pass: OnPass) -> None:
         self._network = network
@@ -123,23 +123,23 @@ class PromptContinuation:
 
     @torch.inference_mode()
     def decode(self, ids: Tensor) -> Tensor:
-        return self._fed(ids, 1)[:, -1]
+        return self._append(ids, 1)[:, -1]
 
     @torch.inference_mode()
     def verify(self, ids: Tensor) -> Tensor:
         """See `Continuation`.
 
-        In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
-        bits its products are the same, bit for bit: with `Int8DynamicLinear` among any number, otherwise among up to
-        16. Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
-        tokens may change places.
+        In float32 a row has the same logits, but for the last bits, in a pass of its own and with other rows. With
+        int8 weights its products are the same bit for bit: with `Int8DynamicLinear` beside any number of rows, else
+        beside up to 16. Attention still rounds differently; if that is coarse, as in bfloat16, two nearly equally
+        likely tokens may change places.
         """
-        return self._fed(ids, ids.shape[1] + (self._pending.shape[1] > 0))
+        return self._append(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 
     def rollback(self, count: int) -> None:
         del self._prompt.ids[len(self._prompt.ids) - count :]
 
-    def _fed(self, ids: Tensor, num_last: int) -> Tensor:
+    def _append(self, ids: Tensor, num_last: int) -> Tensor:
         fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)
         self._pending = self._pending[:, :0]
         self._prompt.reserve(len(self._prompt.ids) + fed.shape[1])
@@ -147,7 +147,7 @@ class PromptContinuation:
 
 
 def _pass(network: CausalNetwork, ids: Tensor, cache: KvCache, num_last: int, on_pass: OnPass) -> Tensor:
-    """Appends tokens (1, n); the logits (1, wanted, V) after the last of them."""
+    """Appends tokens (1, n); returns the logits (1, num_last, V) after the last of them."""
     start_s = time.perf_counter()
     hidden = network.forward(ids, cache, num_last)
     logits = network.logits(hidden) if num_last else hidden

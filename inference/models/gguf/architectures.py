@@ -133,7 +133,7 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
         raise ModelError(f"{file.path}: an early converter left out its self-conditioning; download a newer file")
     text = dict(stated) | {name: _number(file, f"{_DIFFUSION}.{key}") for name, key in _DIFFUSION_KEYS.items()}
     sliding = file.numbers(f"{_DIFFUSION}.attention.sliding_window_pattern")
-    text["layer_types"] = ["sliding_attention" if each else "full_attention" for each in sliding]
+    text["layer_types"] = ["sliding_attention" if is_sliding else "full_attention" for is_sliding in sliding]
     heads = file.numbers(f"{_DIFFUSION}.attention.head_count_kv")
     if not heads or len(heads) != len(sliding):
         raise ModelError(
@@ -148,8 +148,8 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
         "full_attention": full,
         "sliding_attention": {"rope_type": "default", "rope_theta": theta_sliding},
     }
-    known = {name: file.metadata.get(f"diffusion.eb_{key}") for name, key in _SAMPLER.items()}
-    generation: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    settings = {name: file.metadata.get(f"diffusion.eb_{key}") for name, key in _SAMPLER.items()}
+    generation: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     if (bound := file.metadata.get("diffusion.eb_entropy_bound")) is not None:
         generation["sampler_config"] = {"entropy_bound": bound}
     config = {"model_type": "diffusion_gemma", "text_config": text, "generation_config": generation}

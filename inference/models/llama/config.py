@@ -133,8 +133,8 @@ class LlamaConfig(msgspec.Struct, frozen=True):
         size, rope = self.head_size, self.rope
         plain = [theta ** (-pair / size) for pair in range(0, size, 2)]
         if rope.kind == "linear":
-            return [each / rope.factor for each in plain]
-        return [_stretched(each, rope) for each in plain] if rope.kind == "llama3" else plain
+            return [frequency / rope.factor for frequency in plain]
+        return [_stretched(frequency, rope) for frequency in plain] if rope.kind == "llama3" else plain
 
 
 def _stretched(frequency: float, rope: _Rope) -> float:

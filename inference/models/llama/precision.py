@@ -124,7 +124,7 @@ def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float)
     size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
     pass_ms = max(weights * benchmark.one_row_ns / 1e6 / threads, 1000 * weights * size / reads_bytes_per_s)
     row_ms = of_layers * benchmark.prompt_row_ns / 1e6 / threads
-    small_ms = [each * benchmark.one_row_ns / 1e6 for each in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
+    small_ms = [item * benchmark.one_row_ns / 1e6 for item in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
     return LatencyEstimate.from_passes(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
 
 
@@ -160,12 +160,12 @@ def cpu_kernel_times() -> KernelTimes:
 def measure_kernels(dtype: str, *, dynamic: bool) -> KernelTimes:
     """Measures a format now, in this thread; `dynamic`: 8 bits with the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
-    plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
-    measured: Sequence[Linear] = [DenseLinear(each.to(DTYPES.get(dtype, torch.float32))) for each in plain]
+    matrices = [torch.randn(_SHAPE) for _ in range(_COPIES)]
+    measured: Sequence[Linear] = [DenseLinear(matrix.to(DTYPES.get(dtype, torch.float32))) for matrix in matrices]
     if dtype == EIGHT_BIT:
-        packed = [Int8Weight(*quantise_rows(each)) for each in plain]
+        packed = [Int8Weight(*quantise_rows(matrix)) for matrix in matrices]
         buffer = linear.dequant_buffer()
-        measured = [Int8DynamicLinear(each) if dynamic else Int8WeightOnlyLinear(each, buffer) for each in packed]
+        measured = [Int8DynamicLinear(matrix) if dynamic else Int8WeightOnlyLinear(matrix, buffer) for matrix in packed]
     one_ns, prompt_ns = (_seconds(measured, rows) * 1e9 / prod(_SHAPE) for rows in (1, _PROMPT_ROWS))
     return KernelTimes(one_ns, prompt_ns / _PROMPT_ROWS)
 

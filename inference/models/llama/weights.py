@@ -128,8 +128,8 @@ class NetworkBuilder:
         def read(name: str) -> Tensor:
             return self._tensor(prefix + name)
 
-        norms = [read(f"self_attn.{one}_norm.weight") for one in "qk" if self._config.has_head_norms]
-        heads = {kind: [f"self_attn.{one}_proj.{kind}" for one in "qkv"] for kind in ("weight", "bias")}
+        norms = [read(f"self_attn.{part}_norm.weight") for part in "qk" if self._config.has_head_norms]
+        heads = {kind: [f"self_attn.{part}_proj.{kind}" for part in "qkv"] for kind in ("weight", "bias")}
         return LayerWeights(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._multiplied(self._stored(*(prefix + name for name in heads["weight"])), fine=True),
@@ -173,7 +173,7 @@ class NetworkBuilder:
             assert isinstance(plain, DenseLinear)
             return plain
         stored = ((name, self._weights.read_quantised(name, self._shapes[name], bits, self._device)) for name in names)
-        matrix = packed.stack_rows([each.with_rows(partial(self._ordered, name)) for name, each in stored])
+        matrix = packed.stack_rows([weight.with_rows(partial(self._ordered, name)) for name, weight in stored])
         self.packed_linears.append(PackedLinear(matrix, self._dtype))
         return self.packed_linears[-1]
 

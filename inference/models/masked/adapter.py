@@ -188,11 +188,11 @@ class MaskedPrefixHandle(PrefixHandle):
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
             return hidden, index
-        shared = [map_to_cached_rows(computed.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+        shared = [map_to_cached_rows(computed.ids[first:], canvas, neighbours=0) for canvas in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
-        places = torch.arange(width, device=ids.device)
-        moved = torch.where(table < 0, 0, places - table)
+        columns = torch.arange(width, device=ids.device)
+        moved = torch.where(table < 0, 0, columns - table)
         gathered = CanvasKvCache(own).gather(self._network, table.clamp(min=0), moved)
         gathered.before = prefix_rows
         self._canvases = _Canvases(ids, valid, gathered)
@@ -275,11 +275,11 @@ class MaskedDiffusionAdapter(ModelAdapter):
         return MaskedPrefixHandle(self.network, self.infill_config, prefix_ids, self._memory)
 
 
-def _same(one: Tensor | None, other: Tensor | None) -> bool:
-    return one is other or (one is not None and other is not None and torch.equal(one, other))
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and torch.equal(a, b))
 
 
 def _lists(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
     """The tokens of each canvas, without its padding."""
     lengths = [ids.shape[1]] * len(ids) if valid is None else valid.sum(1).tolist()
-    return [one[:length] for one, length in zip(ids.tolist(), lengths, strict=True)]
+    return [canvas_ids[:length] for canvas_ids, length in zip(ids.tolist(), lengths, strict=True)]

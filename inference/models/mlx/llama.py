@@ -169,15 +169,16 @@ class MlxLlamaNetwork(CausalNetwork):
         start, width = len(cache.ids), len(new_ids)
         config = self.config
         hidden = self._embedding.rows(mx.array(new_ids)) * config.embedding_multiplier  # (n, d)
-        for number, layer in enumerate(self._layers):
+        for layer_index, layer in enumerate(self._layers):
             operand = self._operand(self._normed(hidden, layer.norm))
-            queries, keys = (self._apply_rotary(self._heads(operand, it), start) for it in (layer.queries, layer.keys))
-            seen = cache.append_to_layer(number, keys, self._heads(operand, layer.values))
-            if number + 1 == len(self._layers):  # of the other rows, later ones read only keys and values
+            queries, keys, values = (self._heads(operand, part) for part in (layer.queries, layer.keys, layer.values))
+            queries, keys = self._apply_rotary(queries, start), self._apply_rotary(keys, start)
+            keys_values = cache.append_to_layer(layer_index, keys, values)
+            if layer_index + 1 == len(self._layers):  # of the other rows, later ones read only keys and values
                 hidden, queries = hidden[width - num_last :], queries[:, :, width - num_last :]
             if not len(hidden):
                 break
-            attended = self._operand(self._attention(queries, *seen))
+            attended = self._operand(self._attention(queries, *keys_values))
             hidden = hidden + self._product(layer.out, attended) * config.residual_multiplier
             operand = self._operand(self._normed(hidden, layer.mlp_norm))
             gate, up = self._product(layer.gate, operand), self._product(layer.up, operand)
@@ -195,9 +196,9 @@ class MlxLlamaNetwork(CausalNetwork):
     def moved_rows(self, cache: MlxKvCache, begin: int, count: int, by: int) -> list[mx.array]:
         """See `CausalNetwork`. (1, G, count, D) for each array of the cache."""
         rows = [array[:, :, begin : begin + count] for array in cache.arrays]
-        for number, keys in enumerate(rows[::2]):
+        for layer_index, keys in enumerate(rows[::2]):
             apart = keys.astype(mx.float32).reshape(-1, 1, self.config.head_size)  # each is row 0 of its own
-            rows[2 * number] = self._apply_rotary(apart, by).reshape(keys.shape).astype(keys.dtype)
+            rows[2 * layer_index] = self._apply_rotary(apart, by).reshape(keys.shape).astype(keys.dtype)
         mx.eval(*rows)
         return rows
 

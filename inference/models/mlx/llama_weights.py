@@ -53,10 +53,10 @@ class MlxNetworkBuilder:
     def network(self, progress: OnProgress) -> MlxLlamaNetwork:
         """The network, in MLX's memory. Raises ModelError if the weights differ from the checkpoint's description."""
         count, layers = self._config.num_hidden_layers, []
-        for number in range(count):
-            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
-            progress(share, f"layer {number + 1} of {count}")
-            layers.append(self._layer(f"model.layers.{number}."))
+        for layer_index in range(count):
+            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count
+            progress(share, f"layer {layer_index + 1} of {count}")
+            layers.append(self._layer(f"model.layers.{layer_index}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
         head = self._matrix(HEAD_KEY if HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         inv_freq = mx.array(self._config.inv_freq)

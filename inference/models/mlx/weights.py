@@ -75,8 +75,8 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
     """
     stored: dict[str, mx.array] = {}
     used = [name for name in tensors.shapes if not any(part in name for part in UNUSED_WEIGHTS)]
-    for number, name in enumerate(used):
-        progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * number / len(used), f"weights {number} of {len(used)}")
+    for index, name in enumerate(used):
+        progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * index / len(used), f"weights {index} of {len(used)}")
         is_shared = name.startswith(_ENCODER) and not name.endswith("layer_scalar")
         of_decoder = _DECODER + name.removeprefix(_ENCODER) if is_shared else name
         if is_shared and of_decoder in tensors.shapes:

@@ -450,8 +450,8 @@ class PartnerBackend(RemoteBackend):
                 else:
                     return interface
             refused.append(f"{kind} ({interface.path}): {why}")
-        what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
+        problem = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
-            f"{self.client.url} has {server_backend.clip_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
+            f"{self.client.url} has {server_backend.clip_name(model)}, but {problem}: {'; '.join(refused)[:1500]}; set "
             "partner.kind to what it supports"
         )
