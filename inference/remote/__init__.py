@@ -1,1 +1,1 @@
-"""Fills holes by asking remote servers. Nothing here computes: no torch, no transformers."""
+"""Fills holes with models on remote servers. Computes nothing itself: no torch, no transformers."""

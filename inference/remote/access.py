@@ -32,7 +32,7 @@ ConnectionEnds = tuple[Host, int, Host, int]
 
 
 class AccessControl:
-    """`token` lets anybody in. The user needs none unless `is_compulsory`; with `any_user` nobody else does, either."""
+    """Anybody with the `token` has access. The user needs none unless `is_compulsory`; with `any_user` nobody does."""
 
     def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:
         self._token = token.encode()
@@ -107,7 +107,7 @@ def _own_connections(port: int) -> frozenset[ConnectionEnds]:
 
 
 def _table_connections(lines: list[str], port: int) -> set[ConnectionEnds]:
-    """Those of Linux' tables. A socket that its process has closed belongs to nobody, but is listed as root's."""
+    """The connections in Linux' tables. A socket that its process has closed is listed as root's, but is nobody's."""
     uid = os.getuid()
     if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
         return set()
@@ -126,7 +126,7 @@ def _parse_end(text: str) -> tuple[Host, int]:
 
 
 def _process_connections(port: int) -> set[ConnectionEnds]:
-    """Those of the processes that the system lets us look at."""
+    """The connections of the processes that the system lets us inspect."""
     user = psutil.Process().username()
     pairs = set[ConnectionEnds]()
     for process in psutil.process_iter():

@@ -17,7 +17,7 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 @dataclass(frozen=True)
 class ServerSettingNames:
-    """How the user sets up a server: the settings for its URL and for plain http, and the two places of its token."""
+    """The names by which the user sets up a server: of the settings for its URL and plain http, and of its token."""
 
     url: str
     plain_http: str
@@ -42,16 +42,16 @@ EDIT_MODEL_SERVER = ServerSettingNames(
     "next-edit-token",
 )
 OWN_ENDPOINT = ServerSettingNames("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
-"""Ours, which other programs ask."""
+"""Our own endpoint, for other programs."""
 
 
 def setting_names_of(*, edits: str | None, partner: str | None) -> ServerSettingNames:
-    """How the user sets up the server of a worker, by these of its options."""
+    """The setting names of a worker's server, by the worker's options."""
     return EDIT_MODEL_SERVER if edits else PARTNER_SERVER if partner else MODEL_SERVER
 
 
 class AddressError(ValueError):
-    """An unusable URL; str() says what is wrong with it and what to write instead."""
+    """A URL is unusable. str() says why, and what to write instead."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ServerAddress:
         return (mapped or host_address).is_loopback
 
     def sending_problem(self, *, plain_http: bool, role: ServerSettingNames = MODEL_SERVER) -> str | None:
-        """Why nothing may be sent there; None if it may. `plain_http`: the user allows unencrypted requests."""
+        """Why no text may be sent to the server; None if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_local or plain_http:
             return None
         return (
@@ -123,5 +123,5 @@ def parse_server_url(url: str, role: ServerSettingNames = MODEL_SERVER) -> Serve
 
 
 def _shown(url: str) -> str:
-    """A URL for a message: without anything that may be a password or a token."""
+    """A URL for a message, without anything that may be a password or a token."""
     return repr(re.sub(r"[?#].*", "…", re.sub(r"(?<=://)[^/?#]*@", "…@", url))[:200])

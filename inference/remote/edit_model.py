@@ -1,4 +1,4 @@
-"""Asks a server's edit model, by /v1/completions, to rewrite the lines around the cursor: llama.cpp, vLLM and alike."""
+"""Rewrites the lines around the cursor with an edit model on a server, by /v1/completions (llama.cpp, vLLM, others)."""
 
 import math
 from collections.abc import AsyncGenerator
@@ -17,15 +17,15 @@ from inference.remote.server_backend import RemoteBackend
 from inference.serving.scheduler import Job, JobEvent
 
 _REFUSED = (400, 422)
-"""How a server answers that does not know of probabilities."""
+"""The HTTP statuses of servers that do not support log-probabilities."""
 _MORE_TOKENS = 256
-"""How many tokens a rewrite may have: those of its region at least, and some more."""
+"""How many tokens a rewrite may have beyond those of its region."""
 _LONGEST = 200_000
-"""A longer text, in characters, is no rewrite."""
+"""A longer answer, in characters, is not a rewrite."""
 
 
 class EditModelBackend(RemoteBackend):
-    """An edit model on a server, as the worker knows it."""
+    """An edit model on a server."""
 
     model_setting = EDIT_MODEL_SERVER.url
     expected = "a server of models"
@@ -54,7 +54,7 @@ class EditModelBackend(RemoteBackend):
         yield Done(request.id, outcome)
 
     async def _rewrite(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[ScoredEdit, ...]:
-        """The model's rewrite; none if it had no room for a whole one. Raises ServerError and TimeoutError."""
+        """The edits of the model's rewrite; none if that was cut off. Raises ServerError and TimeoutError."""
         body_params = {
             "model": self.model,
             "prompt": prompt.text,

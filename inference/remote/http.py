@@ -1,9 +1,9 @@
 """HTTP to one server: sends JSON and receives JSON or a stream. Never contacts another host, and follows no redirect.
 
-Cancelling a request closes its connection, which makes servers abort it. A busy (429, 503) or unreachable server is
-asked again after a growing pause, or a longer one that it requests, up to half a minute. All requests share that pause,
-with jitter. Answers are untrusted: JSON of known types, names that a terminal can show, and of limited length. Every
-server with an interface like OpenAI's explains a refusal in `error.message`.
+Cancelling a request closes its connection, which makes servers abort it. Requests to a busy (429, 503) or unreachable
+server are retried after a growing pause, or a longer one that it requests, up to half a minute. All requests share that
+pause, with jitter. Answers are untrusted: JSON of known types, names that a terminal can show, and of limited length.
+Every server with an API like OpenAI's explains a refusal in `error.message`.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ _SILENCE_S = 120.0
 """The limit for an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
 _DEFAULT_TIMEOUT_MS = 10_000
-"""How long a request without a deadline, or with one that is far off, waits for a server to come back."""
+"""How long a request without a deadline, or with a distant one, waits for a server to recover."""
 _JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE_S = 0.25
 _MAX_PAUSE_S = 30.0
 _JITTER_S = 1.0
-"""Waiting requests resume spread over this time, so as not to come all in one moment."""
+"""Waiting requests resume spread over this time, and not all at the same moment."""
 
 
 class ServerError(RequestError):
-    """The server is to blame; str() says for what, and what to do. `status` is that of its answer, 0 without one.
+    """The server failed; str() says how, and what to do. `status` is that of its answer, 0 without one.
 
-    `pause_s` is None where asking again is useless, and otherwise the pause that the server requests, 0 without one.
+    `pause_s` is None if a retry is useless, otherwise the pause that the server requests, or 0.
     """
 
     def __init__(self, message: str, status: int = 0, pause_s: float | None = None) -> None:
@@ -54,7 +54,7 @@ class ServerError(RequestError):
 
 
 class AnswerError(ValueError):
-    """An answer makes no sense. str() says why."""
+    """An answer is invalid. str() says why."""
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 def decode_json(body: bytes, kind: type[_T]) -> _T:
-    """A JSON text as a value of a type. Raises AnswerError if it is none."""
+    """Decodes JSON as a value of a type. Raises AnswerError if it is invalid."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -74,12 +74,12 @@ def decode_json(body: bytes, kind: type[_T]) -> _T:
 
 
 def clip_to_one_line(text: str) -> str:
-    """At most 300 characters of it, without control characters, on one line."""
+    """The first 300 characters of a text, without control characters, on one line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text[:3000]).split())[:300]
 
 
 class _Pause:
-    """How long to leave a busy or unreachable server alone, after failures of any request. An answer ends it."""
+    """The pause before the next request to a busy or unreachable server. Failures prolong it, an answer ends it."""
 
     def __init__(self) -> None:
         self.reset()
@@ -102,7 +102,7 @@ class _Pause:
         self._error = error
 
     async def wait(self, deadline: Deadline) -> None:
-        """Waits until the server may be asked. Raises ServerError if that is after the deadline."""
+        """Waits until the pause is over. Raises ServerError if that is after the deadline."""
         while (remaining_s := self._until - time.monotonic()) > 0:
             if self._until > deadline.time_s and self._error is not None:
                 raise ServerError(str(self._error), self._error.status)
@@ -114,7 +114,7 @@ class ModelServerClient:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
     def __init__(self, address: ServerAddress, *, token: str = "", role: ServerSettingNames = MODEL_SERVER) -> None:
-        """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
+        """`token` is sent as a bearer token. Requests to a server on this machine never go through a proxy."""
         self.address = address
         self.on_refused: Callable[[], None] = lambda: None
         """Called when the server refuses a request, for example because it restarted with another model."""
@@ -163,14 +163,14 @@ class ModelServerClient:
 
     @contextmanager
     def blaming_server(self) -> Iterator[None]:
-        """For reading an answer: raises an AnswerError as a ServerError."""
+        """Converts an AnswerError while an answer is read to a ServerError."""
         try:
             yield
         except AnswerError as error:
             raise ServerError(f"the server {self.url} sent an invalid answer: {error}") from error
 
     async def _with_retries(self, attempt_once: Callable[[], Awaitable[_T]], deadline: Deadline | None) -> _T:
-        """The result of an attempt, repeated as often as needed. Raises ServerError."""
+        """Repeats an attempt until it succeeds, and returns its result. Raises ServerError."""
         if deadline is None or deadline.remaining_ms > 1000 * _SILENCE_S:
             deadline = Deadline(_DEFAULT_TIMEOUT_MS)
         for remaining_tries in reversed(range(_TRIES)):
@@ -210,7 +210,7 @@ class ModelServerClient:
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """An HTTP failure as a ServerError."""
+        """Converts an HTTP failure to a ServerError."""
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -229,7 +229,7 @@ class ModelServerClient:
         return ServerError(f"{shown_text}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> ServerError:
-        """The meaning of a status other than 200."""
+        """The error for a status other than 200."""
         status = response.status_code
         try:
             body = clip_to_one_line(decode_json(content, _Error).error.message)

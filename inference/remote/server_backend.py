@@ -1,4 +1,4 @@
-"""A model on a server, of any kind: a vLLM that holds pins (`vllm`), an autoregressive partner, or an edit model.
+"""The base class of models on servers: a vLLM with pinned canvases (`vllm`), an autoregressive partner, an edit model.
 
 The handshake checks that text may go there and which of its models to use; a refusal repeats it. `_KINDS` has a line
 for each kind of server.
@@ -28,7 +28,7 @@ from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
 RETRY_AFTER_S = 30.0
-"""After a refusal, repeat the handshake, but no sooner than this after the last time."""
+"""After a refusal, repeat the handshake, but not more often than this."""
 _MAX_NAME_CHARACTERS = 100
 
 
@@ -53,12 +53,12 @@ class _Models(msgspec.Struct, frozen=True):
 
 
 def clip_name(name: str) -> str:
-    """A server's name for a model, which is printable, shortened for the user."""
+    """Shortens a server's name for a model, which is printable, for the user."""
     return name[:_MAX_NAME_CHARACTERS]
 
 
 class RemoteRun:
-    """What the work on a job at any server needs."""
+    """The base class of the runs of jobs on servers."""
 
     def __init__(self, server: "RemoteBackend", job: Job) -> None:
         """Raises RequestError."""
@@ -79,22 +79,22 @@ class RemoteRun:
 
 
 class RemoteBackend(ABC):
-    """A model on a server (`serving.scheduler.Backend`). After a refusal it may be another one: then it looks again."""
+    """A model on a server (`serving.scheduler.Backend`). Repeats the handshake after a refusal: it may be another."""
 
     model_setting: ClassVar[str] = "server.model"
-    """Names one of several models."""
+    """The setting that chooses one of several models."""
     expected: ClassVar[str]
-    """What a server must be, for the message about one that is something else."""
+    """The kind of server that is required, for an error message."""
     handshake_s: ClassVar[float] = 30.0
-    """How long a server may take to say what it serves."""
+    """The time limit of the handshake."""
     model = ""
-    """Its name, for the user."""
+    """The model's name, for the user."""
     context_tokens = 0
     partner = ""
-    """How to ask it, one of `inference.messages.PartnerKind`; empty: it is a vLLM that holds pins."""
+    """The API of a partner, one of `inference.messages.PartnerKind`; empty for other servers."""
     sees_drafts = False
     edits: EditKind | None = None
-    """The prompt of an edit model."""
+    """The kind of an edit model."""
 
     def __init__(self, client: ModelServerClient, arguments: WorkerArguments) -> None:
         """Call `handshake` before anything else."""
@@ -126,7 +126,7 @@ class RemoteBackend(ABC):
             raise ModelError(str(error)) from error
 
     async def listed_model(self) -> ServedModel:
-        """The wanted one of the server's models, or its only one. Raises ModelError, AnswerError and ServerError."""
+        """The requested model of the server, or its only one. Raises ModelError, AnswerError and ServerError."""
         url, requested = self.client.url, self._arguments.server_model
         listed = decode_json(await self.client.fetch("/v1/models"), _Models).data
         names = ", ".join(clip_name(model.id) for model in listed[:10]) or "none"
@@ -149,7 +149,7 @@ class RemoteBackend(ABC):
         await self.client.close()
 
     def handshake_later(self) -> None:
-        """The server refused a request: looks again in the background."""
+        """Repeats the handshake in the background, after the server has refused a request."""
         now_s = time.monotonic()
         if self._last_handshake_s + RETRY_AFTER_S <= now_s:
             self._last_handshake_s = now_s
@@ -172,9 +172,9 @@ _KINDS = {
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, limit_s: float | None = None
 ) -> RemoteBackend:
-    """The server on the command line, with the user's token if it may be sent there. Raises ModelError.
+    """Connects to the server on the command line, with the user's token if it may be sent there. Raises ModelError.
 
-    It says within `limit_s` what it serves; None: the kind's own limit.
+    `limit_s` limits the handshake; None: the kind's own limit.
     """
     role = address.setting_names_of(edits=arguments.edits, partner=arguments.partner)
     module, name = _KINDS[role]

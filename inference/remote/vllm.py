@@ -199,9 +199,9 @@ class VllmRun(RemoteRun):
         self._effort = DenoisingBudget.from_request(self.request, model.infill_config)
         self._plan: CanvasPlan
         self._is_first = True
-        """Whether nothing of it was read yet."""
+        """Whether nothing of the current canvas was read yet."""
         self._filled_canvases: list[FilledCanvas] = []
-        """It at each length that was read so far."""
+        """The current canvas, filled at each length that was read so far."""
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """The candidates, best first. Plans in threads, because the text may be long."""
@@ -217,7 +217,7 @@ class VllmRun(RemoteRun):
             self._is_first = True
             self._filled_canvases = []
             fills = await self._search()
-            if not fills:  # asking again would bring the same
+            if not fills:  # a retry would give the same
                 break
             canvases.done[group.start] = fills
         holes = planner.request.holes
@@ -231,7 +231,7 @@ class VllmRun(RemoteRun):
         yield self._done()
 
     async def _search(self) -> list[RankedFill]:
-        """Answers for the planned canvas, best first: at the deadline those known by then.
+        """The fills of the planned canvas, best first; at the deadline, those found by then.
 
         Raises ServerError if it was never read.
         """
@@ -262,7 +262,7 @@ class VllmRun(RemoteRun):
         return [lengths[index % len(lengths)] for index in range(max(self._effort.candidates, len(lengths)))]
 
     async def _denoise(self, sizes: Sequence[int]) -> None:
-        """Has one canvas filled; keeps it unless a row got no token that may stand there."""
+        """Denoises one canvas; drops it if a row got no allowed token."""
         row = self._plan.compose(sizes).with_suffix_cut(self._model.infill_config.suffix_tokens)
         ids = self._initial_rows(row)
         probs = [1.0] * len(ids)
@@ -277,7 +277,7 @@ class VllmRun(RemoteRun):
         self._filled_canvases.append(FilledCanvas(ids, probs, row.spans, steps))
 
     def _initial_rows(self, row: ComposedCanvas) -> list[int]:
-        """The initial rows: in reworked text, the noised tokens are open."""
+        """The initial rows of a canvas. In reworked text, the noised tokens are open."""
         ids = list(row.ids)
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
             for row_index, id_ in zip(range(first, end), hole.existing_ids, strict=False):
@@ -286,9 +286,10 @@ class VllmRun(RemoteRun):
         return ids
 
     def _choose(self, ids: list[int], probs: list[float], row: ComposedCanvas, answer: CanvasAnswer) -> bool:
-        """Writes the likeliest allowed token into each open row, and how sure it is. False: a row has none.
+        """Writes the likeliest allowed token and its probability into each open row. Returns False if a row has none.
 
-        If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
+        If none of the listed tokens is allowed, a row gets its required start, or the server's own token, with a low
+        probability.
         """
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
             for row_index in (row_index for row_index in range(first, end) if ids[row_index] == OPEN_ID):
@@ -304,7 +305,7 @@ class VllmRun(RemoteRun):
         return True
 
     async def _ranked(self) -> list[RankedFill]:
-        """All filled canvases, best first. Asks nothing about a single answer."""
+        """All filled canvases, best first. Makes no request for a single one."""
         if len({filled.texts(self._model.vocabulary, self._plan.holes) for filled in self._filled_canvases}) < 2:
             return self._ranked_by(filled.mean_logprob for filled in self._filled_canvases)
         requests = (self._suffix_logprob(filled) for filled in self._filled_canvases)
@@ -318,7 +319,7 @@ class VllmRun(RemoteRun):
         return results.rank_fills(self._model.vocabulary, self._plan.holes, self._filled_canvases, list(scores))
 
     async def _suffix_logprob(self, filled: FilledCanvas) -> float | None:
-        """The mean log-probability of the first tokens after; None without any. Raises ServerError, TimeoutError."""
+        """The mean log-probability of the suffix's first tokens; None without any. Raises ServerError, TimeoutError."""
         end = filled.spans[-1][2]
         rows = range(end, min(end + _SUFFIX_TOKENS, len(filled.ids)))
         if not rows:
@@ -364,12 +365,12 @@ class VllmRun(RemoteRun):
 
 
 def _score(filled: FilledCanvas, suffix: float) -> float:
-    """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
+    """The score of a fill by its confidence and the suffix's log-probability, with a bonus for length."""
     return (filled.mean_logprob + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.num_tokens))
 
 
 def _plan(planner: CanvasPlanner, group: range, earlier_fills: Sequence[str]) -> CanvasPlan:
-    """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
+    """Plans a canvas, and computes its slow parts: the possible starts of a row involve the whole vocabulary."""
     plan = planner.plan(group, earlier_fills)
     for hole in plan.holes:
         hole.may_begin_with(OPEN_ID)
@@ -414,7 +415,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
 
 
 def _within(infill_config: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
-    """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
+    """The config for canvases and prefixes that the server accepts. Raises ModelError if it accepts too little."""
     canvas = min(infill_config.canvas_tokens, canvas_tokens)
     context = served_model.max_model_len or infill_config.max_prefix_tokens + canvas
     if canvas < _MIN_CANVAS or context <= canvas:
@@ -431,7 +432,7 @@ def _within(infill_config: InfillConfig, served_model: ServedModel, canvas_token
 
 
 class VllmBackend(RemoteBackend):
-    """A model that a vLLM serves, as the worker knows it."""
+    """A diffusion model served by vLLM."""
 
     expected = "a vLLM 0.32 or later with a DiffusionGemma checkpoint (see inference/remote/server.md)"
     _probed_model: tuple[ServedModel, int] | None = None

@@ -32,12 +32,12 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
     encoding = session.client_capabilities.encoding
     cursor = offset_of(document.lines, params.position, encoding)
     offer = await session.feature(NextEditService).next_offer(document, cursor)
-    if offer is None or (document := session.documents.get(uri)) is None:
+    if offer is None or (current := session.documents.get(uri)) is None:
         return NO_EDITS
     edit = {
         "text": offer.edit.text,
-        "range": lsp_range(document.lines, offer.edit.start, offer.edit.end, encoding),
-        "textDocument": {"uri": uri, "version": document.version},
+        "range": lsp_range(current.lines, offer.edit.start, offer.edit.end, encoding),
+        "textDocument": {"uri": uri, "version": current.version},
         "command": accept_command(uri, offer),
     }
     return {"edits": [edit]}

@@ -1,5 +1,5 @@
-"""Asks an existing autoregressive server: vLLM, llama.cpp, Ollama, or any with their interfaces.
+"""Fills holes with an existing autoregressive server: vLLM, llama.cpp, Ollama, or any with their APIs.
 
-apis.py has the ways to ask: `/v1/completions` with fill-in-the-middle tokens or a suffix, llama.cpp's `/infill`,
-or a conversation, the only way to show it a draft to improve. backend.py finds out which one to use.
+apis.py has these APIs: `/v1/completions` with fill-in-the-middle tokens or a suffix, llama.cpp's `/infill`, and chat,
+the only one that can improve a draft. backend.py finds out which one to use.
 """

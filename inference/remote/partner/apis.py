@@ -1,4 +1,4 @@
-"""A server's interfaces for filling a hole: the request for each, and its answer, which is parsed as untrusted."""
+"""The APIs of servers for filling a hole: builds each one's requests, and parses its answers as untrusted input."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from inference.models import fim_tokens
 from inference.remote.http import AnswerError, clip_to_one_line, decode_json
 
 _AROUND_CODE_TOKENS = 96
-"""What may surround the code in a conversation's answer."""
+"""How many tokens may surround the code in a chat answer."""
 _MAX_EVENT_BYTES = 1 << 20
 """llama.cpp's last event repeats the prompt."""
 
@@ -38,7 +38,7 @@ class ServerSentEvents:
 
 @dataclass(frozen=True)
 class StreamDelta:
-    """Some of a text. `probs` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
+    """A part of a text. `probs` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
 
     `end` is "stop" if the server says that the text is whole, otherwise "length": it was cut, filtered or aborted.
     """
@@ -54,7 +54,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Logprobs(msgspec.Struct, frozen=True):
-    """OpenAI's two forms: the first two fields of completions, `content` of conversations (and of llama.cpp)."""
+    """OpenAI's two formats: the first two fields are those of completions, `content` is that of chat and llama.cpp."""
 
     tokens: list[Any] | None = None
     token_logprobs: list[float | None] | None = None
@@ -104,7 +104,7 @@ _WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "co
 class SuffixCompletionApi:
     """One way to ask for the fill of a hole: `/v1/completions` with a suffix, as the server knows the model's tokens.
 
-    Code brings no `control_tokens` into a prompt. `rich`: also asks for probabilities.
+    Code is cut at `control_tokens`. `extended`: also requests probabilities.
     """
 
     kind = "suffix"
@@ -113,16 +113,16 @@ class SuffixCompletionApi:
     context_tokens = 0
     sees_drafts = False
 
-    def __init__(self, model: str, *, rich: bool) -> None:
+    def __init__(self, model: str, *, extended: bool) -> None:
         self._model = model
-        self._rich = rich
+        self._extended = extended
 
-    def request_body(self, question: InfillQuery) -> dict[str, Any]:
-        texts = {"prompt": question.prefix, "suffix": question.suffix}
+    def request_body(self, query: InfillQuery) -> dict[str, Any]:
+        texts = {"prompt": query.prefix, "suffix": query.suffix}
         return {
             **texts,
-            **self._common_params(question, _line_end(question)),
-            **({"logprobs": 1} if self._rich else {}),
+            **self._common_params(query, _line_end(query)),
+            **({"logprobs": 1} if self._extended else {}),
         }
 
     def parse_event(self, event: bytes) -> StreamDelta | None:
@@ -139,39 +139,39 @@ class SuffixCompletionApi:
         probs = _probs([value for _, value in first.logprobs.token_logprob_pairs]) if first.logprobs else ()
         return StreamDelta(text, probs, _end(first.finish_reason))
 
-    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
+    def find_fill(self, answer: str, query: InfillQuery, *, ended: bool) -> FillSpan:
         """The fill in an answer: all of it, up to a control token or the end of the only line."""
         stops = [index for token in self.control_tokens if (index := answer.find(token)) >= 0]
-        if question.single_line and answer:
+        if query.single_line and answer:
             line = answer.splitlines()[0]
             stops += [len(line)] if len(line) < len(answer) else []
         return FillSpan(0, min(stops, default=len(answer)), bool(stops))
 
-    def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
-        """A fill without a repeat of the hole's surroundings."""
+    def trim_fill(self, text: str, query: InfillQuery, *, ended: bool) -> str:
+        """Cuts what repeats the hole's surroundings."""
         return text
 
-    def _common_params(self, question: InfillQuery, stop: list[str]) -> dict[str, Any]:
-        limits = {"model": self._model, "max_tokens": question.max_tokens, "temperature": question.temperature}
+    def _common_params(self, query: InfillQuery, stop: list[str]) -> dict[str, Any]:
+        limits = {"model": self._model, "max_tokens": query.max_tokens, "temperature": query.temperature}
         params: dict[str, Any] = {**limits, "stream": True, **({"stop": stop} if stop else {})}
-        return params if question.seed is None else {**params, "seed": question.seed}
+        return params if query.seed is None else {**params, "seed": query.seed}
 
 
 class FimTokensApi(SuffixCompletionApi):
-    """`/v1/completions` with a family's tokens. `rich`: asks for visible special tokens, too."""
+    """`/v1/completions` with a family's tokens. `extended`: also requests visible special tokens."""
 
-    def __init__(self, kind: str, model: str, *, rich: bool) -> None:
-        super().__init__(model, rich=rich)
+    def __init__(self, kind: str, model: str, *, extended: bool) -> None:
+        super().__init__(model, extended=extended)
         self.kind = kind
         self._tokens = fim_tokens.tokens_for_kind(kind, model)
         self.control_tokens = self._tokens.control_tokens
         self.context_tokens = MAX_SNIPPET_TOKENS if self._tokens.repository else 0
 
-    def request_body(self, question: InfillQuery) -> dict[str, Any]:
-        prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
-        stop = [*self.control_tokens, *_line_end(question)]
-        extras = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
-        return {"prompt": prompt, **self._common_params(question, stop if self._rich else stop[:4]), **extras}
+    def request_body(self, query: InfillQuery) -> dict[str, Any]:
+        prompt = self._tokens.prompt(query.prefix, query.suffix, query.path, query.context)
+        stop = [*self.control_tokens, *_line_end(query)]
+        extras = {"logprobs": 1, "skip_special_tokens": False} if self._extended else {}
+        return {"prompt": prompt, **self._common_params(query, stop if self._extended else stop[:4]), **extras}
 
 
 class LlamaInfillApi(SuffixCompletionApi):
@@ -181,12 +181,12 @@ class LlamaInfillApi(SuffixCompletionApi):
     path = "/infill"
     context_tokens = MAX_SNIPPET_TOKENS
 
-    def request_body(self, question: InfillQuery) -> dict[str, Any]:
-        common = self._common_params(question, _line_end(question))
+    def request_body(self, query: InfillQuery) -> dict[str, Any]:
+        common = self._common_params(query, _line_end(query))
         common["n_predict"] = common.pop("max_tokens")
-        extra = [{"filename": snippet.path, "text": snippet.text} for snippet in question.context]
-        texts = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": extra}
-        return {**texts, **common, **({"n_probs": 1} if self._rich else {})}
+        extra = [{"filename": snippet.path, "text": snippet.text} for snippet in query.context]
+        texts = {"input_prefix": query.prefix, "input_suffix": query.suffix, "input_extra": extra}
+        return {**texts, **common, **({"n_probs": 1} if self._extended else {})}
 
     def parse_event(self, event: bytes) -> StreamDelta | None:
         if event.strip() == b"[DONE]":
@@ -200,49 +200,49 @@ class LlamaInfillApi(SuffixCompletionApi):
 
 
 class ChatApi(SuffixCompletionApi):
-    """`/v1/chat/completions`. `rich`: asks for no thinking, too, if the model allows that."""
+    """`/v1/chat/completions`. `extended`: also requests no thinking, if the model allows that."""
 
     kind = "chat"
     path = "/v1/chat/completions"
     context_tokens = MAX_SNIPPET_TOKENS
     sees_drafts = True
 
-    def request_body(self, question: InfillQuery) -> dict[str, Any]:
-        common = self._common_params(question, [])
-        common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
-        extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
-        return {"messages": [{"role": "user", "content": chat.user_message(question)}], **common, **extras}
+    def request_body(self, query: InfillQuery) -> dict[str, Any]:
+        common = self._common_params(query, [])
+        common["max_tokens"] += _AROUND_CODE_TOKENS if query.max_tokens > 1 else 0
+        extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._extended else {}
+        return {"messages": [{"role": "user", "content": chat.user_message(query)}], **common, **extras}
 
-    def find_fill(self, answer: str, question: InfillQuery, *, ended: bool) -> FillSpan:
-        """For a single line, waits for nothing after it."""
+    def find_fill(self, answer: str, query: InfillQuery, *, ended: bool) -> FillSpan:
+        """See the base class. Does not wait for anything after a single line."""
         block = chat.find_code_block(answer, ended=ended)
         is_whole = block.is_closed and ended
-        if question.single_line:
-            text = chat.partial_fill(answer[block.start : block.end], question.prefix)
+        if query.single_line:
+            text = chat.partial_fill(answer[block.start : block.end], query.prefix)
             is_whole = "\n" in text.lstrip("\n")
         return FillSpan(block.start, block.end, is_whole)
 
-    def trim_fill(self, text: str, question: InfillQuery, *, ended: bool) -> str:
-        return chat.finished_fill(text, question) if ended else chat.partial_fill(text, question.prefix)
+    def trim_fill(self, text: str, query: InfillQuery, *, ended: bool) -> str:
+        return chat.finished_fill(text, query) if ended else chat.partial_fill(text, query.prefix)
 
 
-def api_for_kind(kind: str, model: str, *, rich: bool) -> SuffixCompletionApi:
-    """The way to ask of this `kind` (`inference.messages.PartnerKind`, but for `auto`)."""
+def api_for_kind(kind: str, model: str, *, extended: bool) -> SuffixCompletionApi:
+    """The API of this `kind` (`inference.messages.PartnerKind`, but for `auto`)."""
     apis = {api.kind: api for api in (LlamaInfillApi, SuffixCompletionApi, ChatApi)}
-    return apis[kind](model, rich=rich) if kind in apis else FimTokensApi(kind, model, rich=rich)
+    return apis[kind](model, extended=extended) if kind in apis else FimTokensApi(kind, model, extended=extended)
 
 
-def _line_end(question: InfillQuery) -> list[str]:
-    return ["\n"] if question.single_line else []
+def _line_end(query: InfillQuery) -> list[str]:
+    return ["\n"] if query.single_line else []
 
 
-def max_answer_chars(question: InfillQuery) -> int:
+def max_answer_chars(query: InfillQuery) -> int:
     """An answer longer than this ignores `max_tokens`."""
-    return (question.max_tokens + _AROUND_CODE_TOKENS) * BYTES_PER_TOKEN * 8
+    return (query.max_tokens + _AROUND_CODE_TOKENS) * BYTES_PER_TOKEN * 8
 
 
 def _end(reason: str | None) -> str:
-    """An answer that was filtered, aborted or ended for an unknown reason cannot replace code."""
+    """The end of an answer: only "stop" if it is whole. One that was filtered or aborted cannot replace code."""
     return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
 
 

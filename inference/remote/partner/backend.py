@@ -1,6 +1,6 @@
-"""Works on one request: writes candidates side by side, each hole after hole.
+"""Fills holes with an autoregressive model on a server: requests all candidates of a request side by side.
 
-A candidate's holes are written one after another, so that each sees the texts of those before.
+The holes of a candidate are filled one after another, so that each sees the texts of those before.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ from inference.serving.scheduler import Job, JobEvent
 
 log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 4
-"""How many candidates of one request to write concurrently."""
+"""How many candidates of one request to stream concurrently."""
 _DRAFT_S = 0.05
 _MAX_STREAM_S = 300.0
-"""How long a text without a deadline may take: a server may stream for ever."""
+"""How long a text without a deadline may take, since a server may stream endlessly."""
 _BATCH = 256
 """Read this many events before yielding to the event loop."""
 _ALTERNATIVE_TEMPERATURE = 0.8
 """The temperature of all candidates but the first."""
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
-"""The server exists but does not support that. Any other error says nothing about its abilities."""
-_PROBE_QUESTION = InfillQuery("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
+"""The HTTP statuses of a server that does not support a request. Others say nothing about its abilities."""
+_PROBE_QUERY = InfillQuery("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
 
 
@@ -57,7 +57,7 @@ class _Props(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PartnerFill:
-    """The text of one hole, also by token if the server told all probabilities."""
+    """The text of one hole, also split into tokens if the server sent all probabilities."""
 
     text: str
     is_complete: bool = True
@@ -66,16 +66,16 @@ class PartnerFill:
 
 
 class StreamedFill:
-    """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
+    """The text that a server streams for a query. `receive` runs in a task; the text can be read meanwhile."""
 
     def __init__(
         self, client: ModelServerClient, api: SuffixCompletionApi, question: InfillQuery, deadline: Deadline | None
     ) -> None:
         self.question = question
         self.end = ""
-        """Why it has ended: "stop", or "length" if it was cut."""
+        """Why the text has ended: "stop", or "length" if it was cut."""
         self.first_ms = 0.0
-        """The delay of the first text after the request; 0 before."""
+        """The time from the request to the first text; 0 before that."""
         self._client = client
         self._api = api
         self._deadline = deadline
@@ -123,18 +123,18 @@ class StreamedFill:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens so far, as far as known."""
+        """The number of tokens received so far, if known."""
         return sum(max(1, len(delta.probs)) for delta in self._deltas)
 
     @property
     def text(self) -> str:
-        """The fill so far, after its required start; once it has ended, fitted to the file."""
+        """The fill so far, after its required start. Once it has ended, without what repeats the file."""
         block = self._api.find_fill(self._received, self.question, ended=bool(self.end))
         return self._api.trim_fill(self._received[block.start : block.end], self.question, ended=bool(self.end))
 
     @property
     def token_texts(self) -> TokenTexts:
-        """The fill as it was sent, each part with its least likely token's probability; empty if one is not known."""
+        """The fill as it was streamed, each part with its least likely token's probability; empty if one is unknown."""
         sent, text = [delta for delta in self._deltas if delta.text], self.text
         block = self._api.find_fill(self._received, self.question, ended=bool(self.end))
         first = self._received.find(text, block.start)
@@ -166,12 +166,12 @@ class CandidateInProgress:
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Writes the remaining holes until the deadline."""
+        """Starts to fill the remaining holes, until the deadline."""
         self._task = asyncio.create_task(self._write(), name="candidate")
         self._task.add_done_callback(lambda _: self._run.wakeup.set())
 
     def stop(self) -> "list[asyncio.Task[None]]":
-        """Begins to abort its request; the tasks to wait for."""
+        """Aborts the request; returns the tasks to wait for."""
         if self._task is None:
             return []
         self._task.cancel()
@@ -222,7 +222,7 @@ class CandidateInProgress:
             self.error = error
 
     async def _write_hole(self) -> bool:
-        """Asks for the next hole's text. False: the deadline has passed. Raises ServerError."""
+        """Fills the next hole. Returns False if the deadline is past. Raises ServerError."""
         run = self._run
         deadline = run.job.deadline
         hole_index = len(self.fills)
@@ -281,7 +281,7 @@ def _is_too_long(error: ServerError) -> bool:
 class PartnerRun(RemoteRun):
     """The work on one request, with concurrent candidates.
 
-    Of its statistics, `canvases` counts questions and `steps` tokens; `encode_ms` is the time to the first text.
+    In its statistics, `canvases` counts requests and `steps` tokens; `encode_ms` is the time to the first text.
     """
 
     def __init__(self, partner: "PartnerBackend", job: Job) -> None:
@@ -299,7 +299,7 @@ class PartnerRun(RemoteRun):
     def request_fill(
         self, hole_index: int, fills: list[PartnerFill], windows: PartnerContextWindow, *, candidate: int
     ) -> StreamedFill:
-        """The answer to a question for a hole after the fills of earlier ones; later ones are empty."""
+        """Requests the fill of a hole, given the fills of earlier holes; later holes are empty."""
         hole = self.holes[hole_index]
         texts = self._parts.texts
         request = self.request
@@ -351,7 +351,7 @@ class PartnerRun(RemoteRun):
                 await asyncio.wait(stopping)
 
     def _candidates(self) -> list[FilledHoles]:
-        """Each text once: the first candidate is the likeliest; last those that are cut or have an empty hole."""
+        """The distinct candidates, the likeliest first; those that are cut or have an empty hole come last."""
         distinct: dict[tuple[str, ...], FilledHoles] = {}
         for writer in self._writers:
             candidate = None if writer.error else writer.candidate()
@@ -378,7 +378,7 @@ class PartnerRun(RemoteRun):
 
 
 class PartnerBackend(RemoteBackend):
-    """An autoregressive model on a server, as the worker knows it."""
+    """An autoregressive model on a server."""
 
     model_setting = "partner.model"
     expected = "a server of models"
@@ -420,7 +420,7 @@ class PartnerBackend(RemoteBackend):
             return ServedModel(self._arguments.server_model or "")
 
     async def _apis_to_try(self, model: str, *, is_llama: bool) -> list[str]:
-        """The ways to ask that are worth a try, best first."""
+        """The APIs that are worth a try, best first."""
         kind = self._arguments.partner or "auto"
         if kind != "auto":
             return [kind]
@@ -433,14 +433,14 @@ class PartnerBackend(RemoteBackend):
         return [*named, "suffix", "chat"]
 
     async def _probe_apis(self, model: str, *, is_llama: bool) -> SuffixCompletionApi:
-        """Raises ModelError, which lists the answer to each attempt, and ServerError."""
+        """The first API that works. Raises ModelError, which lists the answer to each attempt, and ServerError."""
         refused: list[str] = []
         kinds = await self._apis_to_try(model, is_llama=is_llama)
         for kind in kinds:
-            for rich in (True, False):
-                interface = apis.api_for_kind(kind, model, rich=rich)
+            for extended in (True, False):
+                interface = apis.api_for_kind(kind, model, extended=extended)
                 try:
-                    await StreamedFill(self.client, interface, _PROBE_QUESTION, None).receive(lambda: None)
+                    await StreamedFill(self.client, interface, _PROBE_QUERY, None).receive(lambda: None)
                 except TimeoutError:
                     why = f"the server {self.client.url} did not end its answer"
                 except ServerError as error:

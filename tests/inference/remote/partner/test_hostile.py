@@ -117,7 +117,7 @@ async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., SuffixComp
 
     client = AllAtOnce(address.parse_server_url("http://localhost:1"))
     question = InfillQuery("x = ", "\n", single_line=False, max_tokens=9_000)
-    answer = StreamedFill(client, make(rich=False), question, None)
+    answer = StreamedFill(client, make(extended=False), question, None)
     ticking = asyncio.create_task(tick())
     await answer.receive(lambda: None)
     ticking.cancel()
