@@ -29,6 +29,7 @@ PAUSE_S = 0.3
 _MAX_DISMISSED = 100
 _MAX_OFFERS = 16
 _MAX_OTHER_DOCUMENTS = 4
+_MAX_CLOSED_DOCUMENTS = 50
 
 
 @dataclass
@@ -80,7 +81,15 @@ class NextEditService(Feature):
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._states: dict[str, _State] = {}
+        self._closed: dict[str, tuple[int, list[NextEdit]]] = {}
+        """What the user dismissed in documents that are now closed, each with the hash of its text."""
         self._background_search: asyncio.Task[Offer | None] | None = None
+
+    def opened(self, uri: str) -> None:
+        """Dismissed edits stay dismissed in a document that is opened again with the same text."""
+        text_hash, dismissed = self._closed.pop(uri, (0, []))
+        if dismissed and text_hash == hash(self._session.documents[uri].text):
+            self._states[uri] = _State(dismissed=dismissed)
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed: every search and its own offers are out of date."""
@@ -121,8 +130,15 @@ class NextEditService(Feature):
         state.dismissed = [*state.dismissed, *rejected][-_MAX_DISMISSED:]
 
     def closed(self, uri: str) -> None:
-        if state := self._states.pop(uri, None):
-            state.end()
+        state = self._states.pop(uri, None)
+        if state is None:
+            return
+        state.end()
+        document = self._session.documents.get(uri)
+        if document and state.dismissed and self._session.disabled_reason(uri) is None:
+            self._closed[uri] = (hash(document.text), state.dismissed)
+            while len(self._closed) > _MAX_CLOSED_DOCUMENTS:
+                del self._closed[next(iter(self._closed))]
 
     async def next_offer(self, document: Document, cursor: int) -> Offer | None:
         """Returns the offer at the cursor once the user pauses; None if nothing follows or the text changes first."""

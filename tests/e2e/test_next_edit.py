@@ -122,6 +122,18 @@ async def test_a_dismissed_place_stays_away_after_undo_and_redo(user: Sidekick) 
     assert await user.next_edits() == []
 
 
+async def test_a_dismissed_place_stays_away_in_a_reopened_file(user: Sidekick) -> None:
+    """Editors close a file that was only looked at when the user goes to another one."""
+    text = "from main import f\n"
+    uri = user.uri.replace("main.py", "other.py")
+    other = Sidekick(user.client, text, uri=uri)
+    user.exchange("def f", "def total")
+    (edit,) = await other.next_edits()
+    other.says("infill/didReject", id=other.id(edit))
+    user.client.send({"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}})
+    assert await Sidekick(user.client, text, uri=uri).next_edits() == []
+
+
 @pytest.mark.parametrize("command_first", [False, True])
 @pytest.mark.parametrize("redone", [0, 2])
 async def test_an_undone_edit_is_rejected(user: Sidekick, *, command_first: bool, redone: int) -> None:
