@@ -1,4 +1,4 @@
-"""Proposes a change again where the code looks alike, with a score: 1 is offered as it is, below that a model decides.
+"""Repeats a change where the code looks alike, with a score: 1 is offered as it is, below that a model decides.
 
 - `repeated_edits`: the tokens that the user replaced in a line stand elsewhere between the same tokens. Two equal edits
   show which of those matter: the ones that both share. After a single edit, all close to it do.
@@ -35,22 +35,22 @@ _ANY_STRING = f"(?:{_STRING})"
 _ANY_WORD = r"\w+"
 _CONTEXT_TOKENS = 5
 _SINGLE_CONTEXT = ((3, 3), (2, 1), (2, 1), (1, 1), (0, 0))
-"""How many tokens before and after a single edit matter, by how many it replaced: the more, the fewer."""
+"""How many tokens before and after a single edit must match, by how many it replaced: the more, the fewer."""
 _MIN_PATTERN_TOKENS = {1: 4, 2: 3}
 """The required size of a pattern, by the number of edits; shorter ones match unrelated lines."""
 _MIN_INSERTIONS = 3
-"""Above fewer lines, the same insertion is no habit."""
+"""The same insertion must be above at least this many lines to be repeated above others."""
 _MAX_SITES = 12
 _MAX_REPEATS = 40
 
 _VALUE = rf"{_STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\."
 _CALCULATION = rf"{_STRING}|\d\w*|[-+*/%<>]"
-"""Another value, or another calculation with values, rarely concerns other lines."""
+"""A changed value, or a changed calculation with values, rarely concerns other lines."""
 _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true", "false"})
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _MAX_FIELD_LINE_CHARS = 500
-"""A longer line is no declaration of a field."""
+"""A longer line does not declare a field."""
 _ITEM = re.compile(
     r"(?P<shape>[ \t]*(?:(?:public|private|protected|readonly|static|pub|let|const|var) +|self\.|this\.)*)"
     r"(?P<name>[A-Za-z_]\w*) *(?P<mark>[:=,?])"
@@ -64,13 +64,13 @@ _MAX_NEIGHBOUR_LINES = 30
 _MAX_MERGED_HUNKS, _MAX_RANGES, _MAX_TEXTS = 3, 6, 4
 """How many of the latest changes to merge, ranges of lines to propose (most alike first), and texts for each."""
 _MAX_MERGED_TOKENS = 300
-"""In a change, and in the lines compared with it: comparing takes up to the cube of that."""
+"""The most tokens in a change and in the lines compared with it: the time grows with up to their cube."""
 _MAX_MERGE_S = 0.5
 """Processor time for all comparisons, the latest change first."""
 _MIN_LIKENESS, _MAX_LIKENESS = 0.5, 0.99
-"""The share of tokens that similar lines have in common. Likeness alone makes nothing certain."""
+"""The share of tokens that similar lines have in common. A score never reaches 1 by likeness alone."""
 _REACH_LINES = 300
-"""How far from a change to look: searching takes time, and nobody waits for it."""
+"""How far from a change to search, which takes time."""
 _TOKEN_OR_SPACE = re.compile(r"\w+|[^\w\s]|\s+")
 """A merge looks inside strings, and keeps white space."""
 
@@ -184,7 +184,7 @@ def _inserted(
 
 
 def _defines(names: NameIndex, offset: int) -> bool:
-    """Whether a definition starts there: other definitions have names of their own."""
+    """Whether a definition starts at `offset`: other definitions have different names."""
     name = names.at_offset(offset)
     if name is not None and (name.binder is not None or name.role is Role.MEMBER):
         return True
@@ -230,7 +230,7 @@ def _is_defined(names: NameIndex, word: str) -> bool:
 
 
 def _common_pattern(a_tokens: Sequence[str], b_tokens: Sequence[str]) -> list[str]:
-    """Regexes for the tokens that two lines share from their start; any word or string where both have one."""
+    """Regexes for the tokens that two lines share from their start; where words or strings differ, for any of these."""
     pattern = list[str]()
     for a, b in zip(a_tokens, b_tokens, strict=False):
         if a == b:
@@ -297,7 +297,7 @@ def _match_edits(
 
 
 def repeated_insertions(view: SyntaxView, diffs: Sequence[TextDiff]) -> Iterator[NextEdit]:
-    """Adds the line inserted above several others, alone or last, above all that begin alike but for names."""
+    """Repeats a line that was inserted directly above several others, above all lines that differ only in names."""
     insertions = defaultdict[str, list[list[str]]](list)
     for diff in diffs:
         for hunk in diff.changed_lines:
@@ -358,7 +358,7 @@ class _Item:
 
 
 def missing_line_edits(diff: NameDiff) -> Iterator[NextEdit]:
-    """Finds the lines beside which something is missing that was added beside their name elsewhere."""
+    """Adds items that the user added next to a name elsewhere, next to the other lines about that name."""
     text_diff = diff.text_diff
     for hunk in text_diff.changed_words:
         added = _added_items(diff.new_names, text_diff, hunk)
@@ -370,7 +370,7 @@ def missing_line_edits(diff: NameDiff) -> Iterator[NextEdit]:
 
 
 def _added_items(names: NameIndex, text_diff: TextDiff, hunk: DiffRange) -> list[_Item]:
-    """The items of one shape among whole added lines; none if the change did more, or added many."""
+    """The items of one shape in a hunk that only added whole lines, and few of them; else none."""
     lines = text_diff.added_lines(hunk)
     if lines is None or text_diff.new.count("\n", *lines) >= _MAX_ADDED_LINES:
         return []
@@ -380,7 +380,7 @@ def _added_items(names: NameIndex, text_diff: TextDiff, hunk: DiffRange) -> list
 
 
 def _item(names: NameIndex, start: int) -> _Item | None:
-    """The line at `start`; None if it is about no name, or about several."""
+    """The item of the line at `start`; None if it has no name, or several."""
     text = names.view.text
     end = line_end(text, start)
     line = text[start:end]
@@ -391,7 +391,7 @@ def _item(names: NameIndex, start: int) -> _Item | None:
 
 
 def _item_above(names: NameIndex, added: _Item) -> _Item | None:
-    """The nearest item of that shape above, with only comments, strings and blank lines between."""
+    """The nearest item of the same shape above, with only comments, strings and blank lines in between."""
     text = names.view.text
     start = added.start
     for _ in range(_MAX_NEIGHBOUR_LINES):
@@ -408,7 +408,7 @@ def _item_above(names: NameIndex, added: _Item) -> _Item | None:
 
 
 def _neighbour_edits(text_diff: TextDiff, added: Sequence[_Item], neighbour: _Item) -> Iterator[NextEdit]:
-    """Adds the items below the other lines about their neighbour that are certainly alike."""
+    """Adds the items below the other lines about their neighbour, if these certainly look alike."""
     text = text_diff.new
     why = f"beside {neighbour.name}: {', '.join(item.name for item in added)}"
     starts = (line_start(text, match.start()) for match in re.finditer(rf"\b{neighbour.name}\b", text))
@@ -468,7 +468,7 @@ def alike_line_edits(text: str, hunks: Sequence[Hunk]) -> list[NextEdit]:
 
 
 class LinesChange:
-    """How whole lines became others, by tokens, without their indentation."""
+    """A change of whole lines, by tokens and without their indentation."""
 
     def __init__(self, old: str, new: str) -> None:
         self.height = old.count("\n")
@@ -481,7 +481,7 @@ class LinesChange:
         self._matcher = SequenceMatcher(str.isspace, (), tokens, autojunk=False)
 
     def apply_to(self, lines: str) -> tuple[str, float] | None:
-        """Returns other lines with the same change, and their likeness (0 to 1); None if it does not fit there."""
+        """Makes the same change to other lines. Returns them with their likeness (0 to 1); None if it does not fit."""
         indent = indentation(lines, 0)
         tokens = _TOKEN_OR_SPACE.findall(_reindented(lines, indent, ""))
         if not _is_short(lines) or self._words.isdisjoint(tokens):
@@ -533,5 +533,5 @@ def _is_short(lines: str) -> bool:
 
 
 def _reindented(lines: str, old: str, new: str) -> str:
-    """Lines with another indentation."""
+    """Replaces the indentation `old` of the lines by `new`."""
     return re.sub(rf"(?m)^{old}(?=[ \t]*\S)", new, lines)

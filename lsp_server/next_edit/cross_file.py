@@ -1,6 +1,6 @@
-"""Finds the edits that follow from a change in another document, reading both as one text.
+"""Finds the edits that follow from a change in another document, by analysing both as one text.
 
-Whether a document imports another is told by their paths: opens no file.
+Decides by the paths whether a document imports another, and opens no file.
 """
 
 import re
@@ -30,8 +30,8 @@ _MAX_CHARS = 300_000
 class ChangedDocument:
     """Another open document, and its texts before its recent edits, newest first.
 
-    `cell_texts`: the texts of the document to edit, newest first, if both are cells of one notebook and see each
-    other's names. Parts of it may follow the change already.
+    `cell_texts`: the texts of the document to edit, newest first, if both are cells of one notebook, which see each
+    other's names. The user may have made some of the edits already.
     """
 
     uri: str
@@ -58,9 +58,9 @@ class NextEditInput:
 
 @dataclass(frozen=True)
 class _Imports:
-    """What a document sees of another: imported names by their offsets, and words for the module.
+    """What a document imports of another: names by their offsets, and the words for its module.
 
-    `sees_all`: all names of the other are visible.
+    `sees_all`: all names of the other document are visible.
     """
 
     names: dict[int, str]
@@ -69,7 +69,7 @@ class _Imports:
 
 
 def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], bool]) -> Iterator[NextEdit]:
-    """Yields the edits of `source` that follow from the other document's changes, not judged yet."""
+    """Yields the edits of `source` that follow from the other document's changes, before validation."""
     names = NameIndex.from_source(source)
     if names is None or len(source.text) + len(other.text) > _MAX_CHARS:
         return
@@ -121,7 +121,7 @@ def _renamed_definitions(diff: NameDiff) -> Iterator[tuple[str, str]]:
 
 
 def _means_something_else(names: NameIndex, word: str, imports: _Imports) -> bool:
-    """Whether a plain name in the document is not what the other document defines."""
+    """Whether a plain name in the document is not the one that the other document defines."""
     plain = [name for name in names.occurrences(word) if name.role in (Role.USE, Role.DEFINITION)]
     own = [name for name in plain if name.binder is not None and name.start not in imports.names]
     at_top = any(name.binder is not None and name.binder.parent is None for name in own)
@@ -149,7 +149,7 @@ def _blanked(text: str, start: int, end: int, blank: str = " ") -> str:
 
 
 def _imports_of(names: NameIndex, source: Source, other: ChangedDocument) -> _Imports | None:
-    """What the document sees of the other; None if nothing, as far as their paths tell."""
+    """What the document imports of the other, judging by their paths; None if nothing."""
     if table_of(other.language_id).binding is not names.rules:
         return None
     if other.cell_texts:

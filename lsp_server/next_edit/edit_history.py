@@ -8,7 +8,7 @@ from lsp_server.documents.change import TextChange
 
 MAX_EDITS = 24
 MAX_CHARS = 20_000
-"""The total of removed and added text; anything larger is no edit to follow, and resets the history."""
+"""The most removed and added text of an edit; a larger one resets the history."""
 _MAX_OLD_TEXTS = 5
 """Limited, because each text is parsed."""
 
@@ -70,8 +70,8 @@ class EditHistory:
 
 
 def texts_before(text: str, hunks: Sequence[Hunk], cursor: int) -> list[str]:
-    """The texts before the last of the hunks, before the last two, and so on. Their lines are found in `text` by what
-    they say, nearest to the cursor; those that are not there, of another file, or that only deleted, are left out.
+    """The texts before the last of the hunks, before the last two, and so on. A hunk is located in `text` by its new
+    lines, nearest to the cursor. Leaves out hunks that are not found, of other files, or that only deleted.
     """
     texts = list[str]()
     for hunk in reversed(hunks[-MAX_EDITS:]):

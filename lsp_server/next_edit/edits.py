@@ -8,14 +8,14 @@ from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.syntax.lines import is_word_char
 
 MAX_OFFERS = 200
-"""Edits after one change; a user facing more will find another way."""
+"""The most edits after one change; for more, a user has better tools."""
 
 
 @dataclass(frozen=True)
 class NextEdit:
     """`text` for [start, end) of a document. `why` is for the user.
 
-    `score` is 1 if the rules are certain of it. Below that a model decides.
+    `score` is 1 if the rules are certain. Below that a model decides.
     """
 
     start: int

@@ -24,10 +24,10 @@ def find_next_edits(
     other_documents: Iterable[ChangedDocument] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> list[NextEdit]:
-    """The edits that follow from the changes since one of the `old_texts`, newest first, or else from those of the
-    first of the `other_documents` after which anything follows; in order.
+    """The edits, in order, that follow from the changes since one of the `old_texts`, newest first. If there are none,
+    those that follow from the changes of the first of the `other_documents` that has any.
 
-    No edit breaks the parse or touches another. Empty if the change itself broke the parse, or once `stop` says so.
+    No edit breaks the parse or touches another. Empty if the change itself broke the parse, or `stop` returns True.
     """
     names = NameIndex.from_source(source)
     if names is None or source.tree is None:

@@ -1,4 +1,4 @@
-"""Decides which edits may be offered: none that adds invisible characters or syntax errors, or undoes the user's."""
+"""Decides which edits may be offered: none that adds invisible characters or syntax errors, or undoes a user's edit."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -12,9 +12,9 @@ from lsp_server.syntax.lines import is_word_char, line_end, line_start
 from lsp_server.syntax.parsing import Source
 
 _MAX_TRIALS = 16
-"""Edits to try one at a time, each with a parse of the file."""
+"""The most edits to check one at a time, each with a parse of the file."""
 NEAR_LINES = 12
-"""How far apart edits may be to concern the same code: nobody wants to see half a file marked."""
+"""How far apart edits of the same code may be, so that not half a file is marked."""
 
 
 class EditValidator:

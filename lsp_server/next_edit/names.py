@@ -13,12 +13,12 @@ from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import SyntaxView
 
 _TRANSPARENT_NODES = frozenset({"return_statement", "parenthesized_expression", "statement_block"})
-"""Kinds of nodes between an object and the function that returns it."""
+"""The kinds of nodes that may be between an object and the function that returns it."""
 _LITERAL = re.compile(r"(?:\w+\.)?(?:Literal|Annotated)\[")
 _EXPORTS = re.compile(r"__all__\b")
 _MAX_ANCESTORS = 12
 MAX_OCCURRENCES = 1000
-"""Do not follow a name that occurs more often."""
+"""A name that occurs more often is not followed."""
 _TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
 _UNPARSED = re.compile(r"(\w+(?:\.\w+)*)\.$")
 _MAX_RECEIVER_CHARS = 80
@@ -145,7 +145,7 @@ class NameIndex:
         return {name.binder.id for name in self.occurrences(word) if name.binder is not None}
 
     def definitions(self, word: str, near: Occurrence) -> list[Occurrence]:
-        """The definitions of a name in the scopes whose names are visible at another one."""
+        """The definitions of `word` in the scopes that are visible at `near`."""
         return [name for name in self.occurrences(word) if name.binder is not None and name.binder.id in near.scopes]
 
     def owners_of(self, word: str) -> set[str]:
@@ -279,7 +279,7 @@ class NameIndex:
         return Role.MEMBER if is_own and is_target else Role.FIELD, self.class_around(ancestors) if is_own else ""
 
     def _unparsed_receiver(self, offset: int) -> str:
-        """The object before a member at `offset` where the grammar does not tell; empty if there is none."""
+        """The object before a member at `offset` in code that the grammar does not parse; empty if there is none."""
         match = _UNPARSED.search(self.view.text, max(offset - _MAX_RECEIVER_CHARS, 0), offset)
         return match[1] if match else ""
 

@@ -22,7 +22,7 @@ from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, wo
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
 _COLLECTION = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
-"""A type of several values."""
+"""A type that holds several values."""
 _ALIAS = re.compile(r"as\s+(\w+)")
 
 
@@ -41,7 +41,7 @@ def complete_renames(diff: NameDiff) -> Iterator[NextEdit]:
 
 
 def _became_collection(diff: NameDiff, old: Occurrence, new: Occurrence) -> bool:
-    """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
+    """Whether a parameter or field is now a collection: its uses need more than the new name."""
     if new.role not in (Role.PARAMETER, Role.MEMBER) or new.ancestors[0].type in diff.new_names.view.table.functions:
         return False
     old_code = _declaration_without_name(diff.old_names, old)
@@ -64,7 +64,7 @@ def renamed_words(diff: NameDiff) -> set[tuple[tuple[str, ...], str]]:
 
 
 def _alias_offsets(diff: NameDiff) -> Iterator[tuple[int, int]]:
-    """The offsets of imports and of the other names that they got: `as name` was added after them."""
+    """The offsets of imported names, and of the aliases that were added to them as `as name`."""
     old, new = diff.text_diff.old, diff.text_diff.new
     for words in diff.text_diff.changed_words:
         if alias := _ALIAS.fullmatch(new, words.start, words.end):
@@ -74,7 +74,7 @@ def _alias_offsets(diff: NameDiff) -> Iterator[tuple[int, int]]:
 
 
 def _is_unbound(names: NameIndex, word: str) -> bool:
-    """Whether the file binds no such name, as far as can be told."""
+    """Whether the file, as far as it is parsed, does not bind this name."""
     builtins = names.rules.builtins
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.occurrences(word))
 
@@ -124,7 +124,7 @@ def _is_hidden(names: NameIndex, name: Occurrence, new: Occurrence, scope: int) 
 
 
 def _until_rebound(names: NameIndex, own: list[Occurrence], new: Occurrence) -> Iterator[Occurrence]:
-    """The names that the renamed definition reaches, if others also define the old name in its scope."""
+    """The names up to the next definition of the old name in its scope, to which the renamed definition applies."""
     if own[0].start < new.start:
         return
     block = _block(names, new)

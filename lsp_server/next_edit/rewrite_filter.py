@@ -1,8 +1,7 @@
-"""From a model's rewrite of some lines to the edits worth offering. Pure: knows no model, editor or clock.
+"""Converts a model's rewrite of some lines to the edits worth offering. Pure: knows no model, editor or clock.
 
-A rewrite is split into its smallest edits, and those that need each other are joined again. An edit is dropped if it
-undoes or repeats what the user did, deletes what they just wrote, breaks the syntax, or changes
-the layout alone.
+Splits a rewrite into its smallest edits, and joins those that need each other. Drops edits that undo or repeat what the
+user did, delete what they just wrote, break the syntax, or change only the layout.
 """
 
 import logging
@@ -26,9 +25,9 @@ from lsp_server.syntax.view import SyntaxView
 log = logging.getLogger(__name__)
 REASON = "the model expects it after your last edits"
 _MAX_MINIMAL_EDITS = 40
-"""A rewrite with more is another text."""
+"""A rewrite with more edits is not used."""
 _MIN_LIKENESS = 0.5
-"""How much two lines must share to be the same line, before and after."""
+"""The least likeness of two lines that count as versions of the same line."""
 _WORD = re.compile(r"\w+")
 _STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "NotImplementedError"})
 """Words that stand for code to come."""
@@ -49,7 +48,7 @@ def edits_from_rewrite(situation: NextEditInput, rewrite: ScoredEdit) -> list[Ne
 
 
 def _minimal_edits(old: str, new: str, offset: int) -> Iterator[NextEdit]:
-    """The differences, in order; all together turn `old` into `new`. `offset` is where `old` starts."""
+    """The differences that together turn `old`, which starts at `offset`, into `new`, in order."""
     lines, new_lines = LINE.findall(old), LINE.findall(new)
     starts = [*accumulate(map(len, lines), initial=offset)]
     matcher = SequenceMatcher(lambda line: not lines_with_words(line), lines, new_lines, autojunk=False)
@@ -62,7 +61,7 @@ def _minimal_edits(old: str, new: str, offset: int) -> Iterator[NextEdit]:
 
 
 def _line_runs(lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Where equally many lines differ: each line, or all that follow each other if one of them is quite another."""
+    """The runs of equally many differing lines: each line by itself, or the whole run if two lines are not alike."""
     offset = 0
     for is_same, group in groupby(zip(lines, new_lines, strict=True), key=lambda pair: pair[0] == pair[1]):
         pairs = list(group)
@@ -81,7 +80,7 @@ def _are_alike(line: str, new_line: str) -> bool:
 
 
 def _joined_where_needed(rewrite_filter: "_RewriteFilter", minimal_edits: Sequence[NextEdit]) -> list[NextEdit]:
-    """The units, joined where they need each other, with all between them: an offer is one range."""
+    """Joins edits that need each other, including all between them, since an offer is one range."""
     text, breaks_syntax = rewrite_filter.source.text, rewrite_filter.judge.breaks_syntax
     starts = set(range(len(minimal_edits)))
     for index, unit in enumerate(minimal_edits):
@@ -158,7 +157,7 @@ class _RewriteFilter:
         return not reason
 
     def _drop_reason(self, edit: NextEdit) -> str:
-        """What the edit does that makes it no offer; empty if it is one."""
+        """Why the edit is not worth offering; empty if it is."""
         removed = self.source.text[edit.start : edit.end]
         if "".join(removed.split()) == "".join(edit.text.split()):
             return "changes white space alone"
@@ -174,14 +173,14 @@ class _RewriteFilter:
         return "deletes what was just written" if self._deletes_new(edit, removed) else ""
 
     def _is_repetition(self, edit: NextEdit) -> bool:
-        """Whether lines are inserted once more beside the same lines."""
+        """Whether the edit inserts lines that equal the neighbouring lines."""
         text, added = self.source.text, edit.text.strip()
         if edit.start != edit.end or "\n" not in edit.text or not lines_with_words(added):
             return False
         return text[: edit.start].rstrip().endswith(added) or text[edit.end :].lstrip().startswith(added)
 
     def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
-        """Whether more words of the last edit go than come in their place."""
+        """Whether the edit removes more words of the user's last edit than it adds."""
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
         hunks = [hunk for old in self.situation.old_texts[:1] for hunk in TextDiff(old, text).changed_words]
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)

@@ -1,6 +1,6 @@
-"""The next edits of a session's documents: when to look for them, which one to offer, and its outcome.
+"""The next edits of a session's documents: when to search for them, which one to offer, and its outcome.
 
-Belongs to one event loop; looks in threads. Edits of other documents are offered once the user goes there.
+Belongs to one event loop; searches in threads. Edits of other documents are offered once the user goes there.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _MAX_CLOSED_DOCUMENTS = 50
 
 @dataclass
 class Offer:
-    """An edit offered for one version of a document, and the `change` that it is; `result_hash` is of the new text."""
+    """An edit offered for one version of a document, its `change`, and the hash of the resulting text."""
 
     id: str
     edit: NextEdit
@@ -42,7 +42,7 @@ class Offer:
     result_hash: int
     is_reported: bool = False
     is_accepted: bool = False
-    """Accepted, before its change arrives or after it."""
+    """Whether it was accepted; its change may arrive before or after that."""
 
 
 @dataclass
@@ -50,8 +50,8 @@ class _State:
     """One document. `edits` follow from its recent changes, None until searched; `search` finds those of the rules.
     `stop` is set when these are outdated.
 
-    `proposed` are a model's: the remaining ones are still good once the user has accepted one. `accepted` are the
-    accepted edits, and where their text is now.
+    `proposed` are a model's edits: after one is accepted, the others remain valid. `accepted` are the accepted edits,
+    with the current ranges of their texts.
     """
 
     history: EditHistory = field(default_factory=EditHistory)
@@ -65,11 +65,11 @@ class _State:
     dismissed: list[NextEdit] = field(default_factory=list)
     accepted: list[tuple[TextRange, TextChange]] = field(default_factory=list)
     is_quiet: bool = False
-    """Whether the user has just undone an accepted edit, and so wants none now."""
+    """Whether the user has just undone an accepted edit: then none is offered."""
     requests: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
 
     def end(self) -> None:
-        """Ends searches and requests: the text is outdated."""
+        """Ends searches and requests, since the text has changed."""
         self.stop.set()
         for request in tuple(self.requests):
             request.cancel()
@@ -82,17 +82,17 @@ class NextEditService(Feature):
         self._session = session
         self._states: dict[str, _State] = {}
         self._closed: dict[str, tuple[int, list[NextEdit]]] = {}
-        """What the user dismissed in documents that are now closed, each with the hash of its text."""
+        """The dismissed edits of closed documents, with the hash of each document's text."""
         self._background_search: asyncio.Task[Offer | None] | None = None
 
     def opened(self, uri: str) -> None:
-        """Dismissed edits stay dismissed in a document that is opened again with the same text."""
+        """Restores the dismissed edits of a document that is opened again with the same text."""
         text_hash, dismissed = self._closed.pop(uri, (0, []))
         if dismissed and text_hash == hash(self._session.documents[uri].text):
             self._states[uri] = _State(dismissed=dismissed)
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
-        """A document has changed: every search and its own offers are out of date."""
+        """Handles a change: it outdates all searches, and the document's own offers."""
         if not self._session.offers_next_edits(uri):
             self.closed(uri)
             return
@@ -117,7 +117,7 @@ class NextEditService(Feature):
             state.accepted = [*state.accepted, (accepted_range, offer.change)][-_MAX_DISMISSED:]
 
     def _follow_accepted(self, state: _State, changes: Sequence[TextChange], text: str) -> None:
-        """An accepted edit that is undone is rejected, and the others wait for the next change."""
+        """Counts an accepted edit as rejected if it was undone, and then offers nothing until the next change."""
         accepted = state.accepted
         for change in map(trim_equal_ends, changes):
             accepted = [
@@ -147,7 +147,7 @@ class NextEditService(Feature):
         state = self._states.setdefault(document.uri, _State())
         stop = state.stop
         for other in self._states.values():
-            if other is not state:  # the user has left it: what comes there next is another edit
+            if other is not state:  # the user has left it: its next change starts a new edit
                 other.history.end_current_edit()
         changed_s = max((other.changed_s for other in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
@@ -233,8 +233,8 @@ class NextEditService(Feature):
             self._report_shown(uri, offer)
 
     def accept(self, uri: str, offer_id: str) -> None:
-        """The user has accepted an offer: the next one comes without a pause. The change may come later: the offer is
-        kept to know it, and to know when it is redone.
+        """The user has accepted an offer, so the next one comes without a pause. The offer is kept to recognise its
+        change, which may come later, and to notice when it is undone or redone.
         """
         offer = self._open_offer(uri, offer_id)
         if offer is not None:
@@ -244,7 +244,7 @@ class NextEditService(Feature):
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:
-        """The user rejects an offer: it never returns while that text is unchanged."""
+        """The user rejects an offer, which does not return while the text is unchanged."""
         offer = self._open_offer(uri, offer_id)
         document = self._session.documents.get(uri)
         if offer is None or document is None:

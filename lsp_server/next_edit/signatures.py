@@ -14,7 +14,7 @@ from lsp_server.next_edit.names import NameIndex, Occurrence, Role
 from lsp_server.syntax.view import SyntaxView
 
 _SPLAT = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
-"""Kinds of parameters and arguments that represent several, or none."""
+"""The kinds of parameters and arguments that stand for several, or for none."""
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
 _HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
@@ -84,7 +84,7 @@ def _name_of(names: NameIndex, function: Node) -> Occurrence | None:
 
 
 def _is_decorated(names: NameIndex, function: Node) -> bool:
-    """Whether a decorator may have replaced it."""
+    """Whether a decorator may have replaced the function."""
     wrapper = names.view.parent(function)
     if wrapper is None or wrapper.type not in names.view.table.wrappers:
         return False
@@ -108,7 +108,7 @@ def _parameters(names: NameIndex, function: Node) -> list[Occurrence] | None:
 
 
 def _parameter_edits(diff: NameDiff, function: _Function) -> Iterator[NextEdit]:
-    """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
+    """Removes the arguments of removed parameters from calls, reorders arguments, and adds those of new parameters."""
     view = diff.new_names.view
     old_parameters = _parameters(diff.old_names, function.old)
     parameters = _parameters(diff.new_names, function.node)
@@ -172,7 +172,7 @@ def _has_variable(names: NameIndex, call: _Call, parameter: Occurrence) -> bool:
 
 
 def _is_variable(names: NameIndex, name: Occurrence, call: _Call) -> bool:
-    """Whether a definition above a call is that of a variable."""
+    """Whether a name above a call is the definition of a variable."""
     is_type = name.ancestors[0].type in names.view.table.functions | names.view.table.classes
     return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
 
@@ -184,7 +184,7 @@ def _keyword_of(names: NameIndex, argument: Node) -> str:
 
 
 def _calls(diff: NameDiff, name: Occurrence, *, also_new: bool = False) -> Iterator[_Call]:
-    """The calls that certainly mean this function; without `also_new` only those that have not changed."""
+    """The calls that are certainly of this function; without `also_new`, only the unchanged ones."""
     names = diff.new_names
     word = name.owner if name.text == "__init__" else name.text
     if not is_unique_function(names, name):
@@ -250,7 +250,7 @@ def _make_async(diff: NameDiff, name: Occurrence, callers: set[int] | None) -> I
 
 
 def _async_head(names: NameIndex, function: Node, name: Occurrence) -> Iterator[NextEdit]:
-    """The edits that make a function async; none if that would change what it is."""
+    """The edits that make a function async; none if it cannot be, as a generator or a constructor."""
     view, result_type = names.view, names.rules.async_result
     code = view.code(function)
     if result_type is None or name.text in _NEVER_ASYNC or _SPECIAL.match(code) or _YIELD.search(code):

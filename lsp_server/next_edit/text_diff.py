@@ -1,4 +1,4 @@
-"""How one text became another, by lines and by words."""
+"""The differences between two texts, by lines and by words."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class DiffRange:
 
 
 class TextDiff:
-    """The differences between two texts, computed when asked for."""
+    """The differences between two texts, computed lazily."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old = old
@@ -64,7 +64,7 @@ class TextDiff:
         return any(words.start < end and start < words.end for words in self.changed_words)
 
     def added_lines(self, words: DiffRange) -> tuple[int, int] | None:
-        """Returns where the whole lines are that a difference adds; None if it changes more or less than that."""
+        """Returns the range of the whole lines that a difference adds; None if it does anything else."""
         start = line_start(self.new, words.start)
         end = line_end(self.new, words.end)
         is_whole = self.new[start:end].strip() == self.new[words.start : words.end].strip()
