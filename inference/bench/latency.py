@@ -65,17 +65,17 @@ class RandomWeights(TensorReader):
     def __init__(self, model: Any, device: torch.device, dtype: torch.dtype) -> None:
         """`model`: the shapes."""
         self.shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        self._made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self._tensor_options: dict[str, Any] = {"device": device, "dtype": dtype}
         self._generator = torch.Generator(device).manual_seed(0)
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
         """Norms and scalars are ones, but for those of queries: attention is unscaled, and its scores stay near 1."""
         if len(shape) == 1:
-            yield 0, torch.full((1, *shape), shape[0] ** -0.5 if "q_norm" in name else 1.0, **self._made)
+            yield 0, torch.full((1, *shape), shape[0] ** -0.5 if "q_norm" in name else 1.0, **self._tensor_options)
             return
         spread = ROUTER_SPREAD if "router.proj" in name else SPREAD
         for first in range(0, prod(shape[:-1]), shape[-2]):  # matrix by matrix: those of experts have three dimensions
-            matrix = torch.empty(shape[-2:], **self._made)
+            matrix = torch.empty(shape[-2:], **self._tensor_options)
             yield first, matrix.normal_(0, spread, generator=self._generator)
 
 

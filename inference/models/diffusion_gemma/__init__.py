@@ -1,6 +1,6 @@
 """DiffusionGemma: a causal encoder reads the prefix, and a decoder of the same weights denoises canvases after it.
 
-Holds what registry.py needs from the family; torch is imported when a model is loaded.
+Has the functions that registry.py needs; torch is imported only when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint
@@ -11,7 +11,7 @@ __all__ = ["check", "default_infill_config", "load"]
 
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
-    """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
+    """Loads the model. Raises ModelError if it does not fit into memory, or its weights differ from their headers."""
     from inference.models import devices
     from inference.models.diffusion_gemma import adapter, cuda_graphs, weights
 

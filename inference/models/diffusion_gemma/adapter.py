@@ -22,11 +22,11 @@ _CACHED_PREFIXES = 16
 """
 
 _FREE_ROWS = 512
-"""On a GPU a step of so many rows takes no longer than reading the weights: 64 rows already need nearly all experts."""
+"""On a GPU a step of up to this many rows takes as long as reading the weights: 64 rows need nearly all experts."""
 
 
 def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_bytes: int, *, on_cpu: bool) -> int:
-    """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
+    """The bytes that unread encoded prefixes may take of the memory that is free beside the loaded model."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
     rows = (layer.keys for layer in network.empty_layers())
     token_bytes = sum(int(2 * keys.shape[1] * keys.shape[3] * keys.itemsize) for keys in rows)

@@ -1,4 +1,4 @@
-"""Checks what the files of a DiffusionGemma checkpoint state, before the model library builds anything from it."""
+"""Checks the config files of a DiffusionGemma checkpoint before the model library builds anything from them."""
 
 import math
 import re
@@ -41,7 +41,7 @@ steps are slightly worse: 13 % and 0.388.
 
 
 class _Text(msgspec.Struct, kw_only=True):
-    """The text part of config.json. None: the model library's own value."""
+    """The text part of config.json. None stands for the model library's default."""
 
     num_hidden_layers: NumLayers
     hidden_size: Size
@@ -98,7 +98,7 @@ class _Generation(msgspec.Struct):
 def default_infill_config(path: Path, config: dict[str, Any]) -> InfillConfig:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
-    It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
+    Samples as its files say, in a number of steps chosen with tests/data/twin. Raises ModelError.
     """
     stated = _generation(path, config)
     values: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What `fim` asks of a network that reads and writes text in order, whichever library computes it.
+"""The interface of causal networks of any library, for the family `fim`.
 
 Shapes: n new tokens, d the width, V the vocabulary.
 """
@@ -30,7 +30,7 @@ class KvCache(ABC):
         self.drift_lines = 0
 
     def append_moved_rows(self, ids: Sequence[int], rows: Any, drift_lines: int) -> None:
-        """Appends tokens with their rows, which `CausalNetwork.moved_rows` moved here."""
+        """Appends tokens with rows from `CausalNetwork.moved_rows`."""
         self.reserve(len(self.ids) + len(ids))
         self.write_all_layers(len(self.ids), rows)
         self.drift_lines = drift_lines if self.approximate_from is None else max(self.drift_lines, drift_lines)
@@ -56,14 +56,14 @@ class KvCache(ABC):
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """How many tokens there is room for."""
+        """The number of tokens that fit."""
 
     @abstractmethod
     def size_bytes(self) -> int: ...
 
     @abstractmethod
     def resize(self, length: int, capacity: int) -> None:
-        """Takes memory of its own for `capacity` tokens, with the first `length` rows."""
+        """Allocates memory for `capacity` tokens, and copies the first `length` rows."""
 
     @abstractmethod
     def write_all_layers(self, begin: int, rows: Any) -> None:
@@ -75,19 +75,19 @@ class CausalNetwork(Protocol):
 
     config: LlamaConfig
     device: torch.device
-    """Of the tensors that it takes and returns."""
+    """The device of the tensors that it takes and returns."""
     on_cpu: bool
-    """Whether torch computes it on the processor, whose formats and times `precision` knows."""
+    """Whether torch computes it on the CPU, for which `precision` has formats and times."""
     free_rows: int
     """See `ModelTraits.free_rows`."""
     note: str = ""
     """See `ModelTraits.note`."""
 
     def empty_cache(self, capacity: int) -> KvCache:
-        """No tokens, and room for this many."""
+        """An empty cache with room for this many tokens."""
 
     def forward(self, ids: Tensor, cache: Any, num_last: int) -> Any:
-        """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
+        """Appends tokens (1, n) to the cache; returns the hidden states (1, num_last, d) of the last, float32."""
 
     def logits(self, hidden: Any) -> Tensor:
         """(..., d) -> float32 logits (..., V)."""

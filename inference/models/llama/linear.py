@@ -1,4 +1,4 @@
-"""A weight matrix, and how rows are multiplied by it. Shapes: M rows, (O, I) the matrix, M x I -> M x O."""
+"""Linear layers without bias, dense or in int8. Shapes: M rows, (O, I) the weight, M x I -> M x O."""
 
 import sys
 import warnings
@@ -33,7 +33,7 @@ class DenseLinear:
 
 
 class Int8Weight:
-    """(O, I) weights in 8 bits with one scale for each row."""
+    """(O, I) weights in int8 with one scale per row."""
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:
         """`weight` int8 (O, I), `scales` bfloat16 (O,)."""
@@ -93,16 +93,15 @@ class Int8DynamicLinear:
 
 
 def _integer_product(rows: Tensor, step: float, qmax: int, weight: torch.ScriptObject) -> Tensor:
-    """Of rows rounded to multiples of `step`, at most `qmax` of them."""
+    """The integer product of rows, quantised with the scale `step` and clipped to `qmax`."""
     product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, step, qmax + 1, weight)
     return product
 
 
 @cache
 def activation_qmax() -> int:
-    """The largest integer that an activation is rounded to: 8 bits with the sign, where they multiply without overflow.
-
-    Without VNNI, fbgemm adds pairs of products in 16 bits: 7 bits.
+    """The largest quantised activation: of 8 bits with VNNI, otherwise of 7, because fbgemm then adds pairs of products
+    in 16 bits.
     """
     width, qmax = 64, int(_INT8_MAX)
     weight = _prepacked(_quantised(torch.full((width, width), qmax, dtype=torch.int8), torch.ones(width)))
@@ -163,7 +162,7 @@ class Int8WeightOnlyLinear:
 
 
 class StackedLinear:
-    """Matrices one above the other, each in a format of its own."""
+    """Stacked linear layers, each in its own format."""
 
     def __init__(self, parts: Sequence[DenseLinear | PackedLinear]) -> None:
         self.parts = parts
@@ -180,7 +179,7 @@ Linear = DenseLinear | Int8DynamicLinear | Int8WeightOnlyLinear | PackedLinear |
 
 @cache
 def has_dynamic_int8() -> bool:
-    """Whether this processor and this torch have the products of `Int8DynamicLinear`."""
+    """Whether this CPU and this torch support `Int8DynamicLinear`."""
     able = torch.cpu.get_capabilities()
     return "fbgemm" in torch.backends.quantized.supported_engines and able.get("avx2") is True
 

@@ -25,7 +25,7 @@ Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 _EXACT_TOKENS = 64
 """Number of top tokens whose logits are recomputed in float32 if the LM head is inexact."""
 _FREE_ROWS, _FREE_ROWS_DYNAMIC, _FREE_ROWS_GPU = 4, 8, 64
-"""As many cost little more than one: `Int8DynamicLinear` multiplies more of them."""
+"""Up to this many rows take little longer than one: more with `Int8DynamicLinear`."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class LlamaNetwork(CausalNetwork):
     def hidden_states(
         self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, num_last: int
     ) -> Tensor:
-        """The hidden states (B, wanted, d), float32, of the last of the tokens (B, n) at positions (B, n) or (n,).
+        """The hidden states (B, num_last, d), float32, of the last of the tokens (B, n) at positions (B, n) or (n,).
 
         They attend to what `append` returns. `mask` (n * H / G, T) is added to that attention, each row of it H / G
         times; or (B, 1, 1, T) is False at what no row sees.
@@ -177,7 +177,7 @@ class LlamaNetwork(CausalNetwork):
         return attn_output.reshape(batch, kv_heads, width, -1).transpose(1, 2).reshape(batch * width, -1).float()
 
     def _added(self, rows: Tensor) -> Tensor:
-        """Rows as they are multiplied by the matrix whose product the hidden states get."""
+        """Scales the rows whose product is added to the hidden states."""
         return rows if self.config.residual_multiplier == 1.0 else rows * self.config.residual_multiplier
 
     def _mask(self, start: int, end: int) -> Tensor | None:

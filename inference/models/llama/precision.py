@@ -1,8 +1,8 @@
 """Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
-That is 8 bits, but for processors that multiply bfloat16 fast and have no `Int8DynamicLinear`. Predicts from small
-products how long suggestions will take. It measures them once for each processor and release of torch, in the processor
-time of one thread: other programs may run beside it.
+That is 8 bits, except on processors with fast bfloat16 and without `Int8DynamicLinear`. Predicts the latency of
+suggestions from small matrix products. They are measured once for each processor and release of torch, in the processor
+time of one thread, since other programs may be running.
 """
 
 import time
@@ -30,19 +30,19 @@ _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS = 256
 _NEW_PLACE, _NEW_LINE, _NEXT_KEY = (395, 5.5), (80, 7.0), (6, 3.0)
-"""A line's mean passes in `bench passes`: rows of the prompt and of drafts to verify; passes that write."""
+"""The mean cost of a line in `bench passes`: rows of the prompt and of verified drafts, and decoding passes."""
 _REST, _REST_ON_GPU = 1.15, 1.3
-"""A pass takes this many times as long as its products, on a processor without its small operations."""
+"""A pass takes this many times as long as its products; on a CPU, the small operations are counted apart."""
 _SMALL_PER_PASS, _SMALL_PER_ROW = 1e9, 2e7
-"""On one thread the small operations take as long as products of a row with so many weights."""
+"""On one thread the small operations take as long as the product of a row with this many weights."""
 _PROMPT_TOKENS_PER_PASS = 8
 """Computed for Apple's GPUs: M1 has 2.6 TFLOPS and reads 68 GB/s, M3 Max 14 and 400."""
 _SHAPE, _COPIES = (3072, 1024), 4
-"""Of the measured matrices, which together are larger than most caches."""
+"""The shape and number of the measured matrices, which together are larger than most caches."""
 
 
 class KernelTimes(msgspec.Struct, frozen=True):
-    """A thread's nanoseconds for each weight in the usual format, in a product of one row, and of many for each."""
+    """The nanoseconds of one thread per weight in the usual format: in a product of one row, and per row of many."""
 
     one_row_ns: float
     prompt_row_ns: float
@@ -65,7 +65,7 @@ def candidate_formats(device: torch.device, requested: str | None, own: str = ""
 
 
 def formats_for_many_rows(device: torch.device, requested: str | None, own: str = "") -> list[str]:
-    """The same for models whose passes have hundreds of rows. Raises ModelError.
+    """`candidate_formats` for models whose passes have hundreds of rows. Raises ModelError.
 
     Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
     """
@@ -75,7 +75,7 @@ def formats_for_many_rows(device: torch.device, requested: str | None, own: str 
 
 
 class PassTimes(msgspec.Struct, frozen=True):
-    """How long a model's passes took here: one that writes a token, and one token of a prompt."""
+    """The times of a model on this machine: of a pass that decodes a token, and of a prompt token."""
 
     pass_ms: float
     prompt_token_ms: float
@@ -83,7 +83,7 @@ class PassTimes(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class LatencyEstimate:
-    """How long ghost text takes at a new place, on a new line and after the next key, and an edit model's rewrite."""
+    """The estimated time of ghost text at a new place, on a new line and after a keystroke, and of a rewrite."""
 
     new_place_s: float
     new_line_s: float
@@ -100,17 +100,17 @@ class LatencyEstimate:
 
 
 def pass_times_key(model: str, gpu: str = "") -> str:
-    """What the times of a model are saved by: they hold for these threads, or for that GPU."""
+    """The key under which the times of a model are saved: they depend on the number of threads, or on the GPU."""
     return f"{model}, {gpu or f'{torch.get_num_threads()} threads'}"
 
 
 def best_pass_times(name: str) -> PassTimes | None:
-    """The least that a model's passes took on this machine, by its `pass_times_key`; None if it has not run."""
+    """The shortest times of a model on this machine, by its `pass_times_key`; None if it has not run."""
     return machine_cache.read("passes", PassTimes).get(name)
 
 
 def save_pass_times(name: str, times: PassTimes) -> None:
-    """Saves the times where they are less than before, since other programs may run now; nothing without both."""
+    """Saves the times if they are shorter than before, as other programs may slow them; nothing if one is 0."""
     before = best_pass_times(name) or times
     least = PassTimes(min(before.pass_ms, times.pass_ms), min(before.prompt_token_ms, times.prompt_token_ms))
     if least.pass_ms and least.prompt_token_ms:
@@ -118,7 +118,7 @@ def save_pass_times(name: str, times: PassTimes) -> None:
 
 
 def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float) -> LatencyEstimate:
-    """For a model that has not run here, of which a pass reads so many weights, and a prompt those of the layers."""
+    """Estimates the latency of a model that has not run here: a pass reads `weights`, a prompt those `of_layers`."""
     benchmark, threads = cpu_kernel_times(), torch.get_num_threads()
     dtype = candidate_formats(torch.device("cpu"), None)[0]
     size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
@@ -129,14 +129,14 @@ def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float)
 
 
 def estimate_gpu_latency(read_bytes: float, reads_bytes_per_s: float) -> LatencyEstimate:
-    """For a GPU that shares the memory: a pass reads it once, and many tokens of a prompt are computed beside it."""
+    """Estimates the latency on a GPU with shared memory: a pass reads the weights once, for many prompt tokens."""
     pass_ms = 1000 * _REST_ON_GPU * read_bytes / reads_bytes_per_s
     return LatencyEstimate.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
 
 
 @cache
 def cpu_kernel_times() -> KernelTimes:
-    """The measurement for this machine, perhaps from an earlier process."""
+    """The kernel times of this machine, measured now or by an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     way = "fbgemm" if linear.has_dynamic_int8() else "weights alone, usual format"
@@ -158,7 +158,7 @@ def cpu_kernel_times() -> KernelTimes:
 
 @torch.inference_mode()
 def measure_kernels(dtype: str, *, dynamic: bool) -> KernelTimes:
-    """Measures a format now, in this thread; `dynamic`: 8 bits with the products of `Int8DynamicLinear`."""
+    """Measures a format in this thread; `dynamic`: 8 bits with `Int8DynamicLinear`."""
     torch.manual_seed(0)
     matrices = [torch.randn(_SHAPE) for _ in range(_COPIES)]
     measured: Sequence[Linear] = [DenseLinear(matrix.to(DTYPES.get(dtype, torch.float32))) for matrix in matrices]
@@ -171,7 +171,7 @@ def measure_kernels(dtype: str, *, dynamic: bool) -> KernelTimes:
 
 
 def _seconds(measured: Sequence[Linear], rows: int) -> float:
-    """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
+    """The mean time of a product, over all matrices, or with the first alone if that takes long."""
     inputs = torch.randn(rows, measured[0].shape[1])
     used = measured if rows < _PROMPT_ROWS else measured[:1]
     times = []

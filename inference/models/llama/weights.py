@@ -38,7 +38,7 @@ _DOWN_GROUPS = 4
 
 _VOCABULARY_BITS = 8
 """At least so many have the codes of the embedding and the head, unless a file has fewer."""
-_TURNED = re.compile(r"\b[qk]_(proj|norm)\.")
+_ROTATED = re.compile(r"\b[qk]_(proj|norm)\.")
 """Names of weights whose rows positions turn."""
 _Table = DenseLinear | Int8Weight | PackedLinear
 Formats = Callable[[torch.device, str | None, str], Sequence[str]]
@@ -97,7 +97,7 @@ class NetworkBuilder:
         self._dtype = of_packed if self._packed_dtype else DTYPES[dtype]
         self._is_interleaved = checkpoint.gguf is not None and checkpoint.model_type in INTERLEAVED_IN_GGUF
         self._is_int8 = dtype == EIGHT_BIT and not packs
-        self._place = linear.dequant_buffer() if self._is_int8 and not dynamic else None
+        self._dequant_buffer = linear.dequant_buffer() if self._is_int8 and not dynamic else None
 
     def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -114,13 +114,15 @@ class NetworkBuilder:
         if ROPE_FACTORS_TENSOR in self._weights.shapes:
             inv_freq /= self._tensor(ROPE_FACTORS_TENSOR)
         self._require_finite(ROPE_FACTORS_TENSOR, inv_freq)
-        multiplied = self._multiplied(head, fine=True, keep=embedding is head)
-        return LlamaNetwork(self._config, layers, embedding, norm, multiplied, inv_freq)
+        linear_head = self._linear(head, fine=True, keep=embedding is head)
+        return LlamaNetwork(self._config, layers, embedding, norm, linear_head, inv_freq)
 
     def _embedding(self, head: _Table) -> EmbeddingTable:
-        """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
+        """The embedding. `Int8DynamicLinear` keeps no readable rows: those of a GGUF file stay in the file, other tied
+        embeddings take memory twice.
+        """
         is_tied = has_tied_embeddings(self._weights, self._shapes)
-        if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
+        if isinstance(head, Int8Weight) and self._dequant_buffer is None and isinstance(self._weights, GgufReader):
             return self._weights.in_file(HEAD_KEY if is_tied and HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         return head if is_tied else self._table(EMBEDDING_KEY)
 
@@ -132,76 +134,75 @@ class NetworkBuilder:
         heads = {kind: [f"self_attn.{part}_proj.{kind}" for part in "qkv"] for kind in ("weight", "bias")}
         return LayerWeights(
             norm=read("input_layernorm.weight"),
-            queries_keys_values=self._multiplied(self._stored(*(prefix + name for name in heads["weight"])), fine=True),
+            queries_keys_values=self._linear(self._stacked(*(prefix + name for name in heads["weight"])), fine=True),
             bias=torch.cat([read(name) for name in heads["bias"]]) if self._config.has_bias else None,
             head_norms=(norms[0], norms[1]) if norms else None,
-            out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
+            out=self._linear(self._stacked(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
-            gate_up=self._multiplied(self._stored(*(f"{prefix}mlp.{side}_proj.weight" for side in ("gate", "up")))),
-            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight"), groups=_DOWN_GROUPS),
+            gate_up=self._linear(self._stacked(*(f"{prefix}mlp.{side}_proj.weight" for side in ("gate", "up")))),
+            down=self._linear(self._stacked(prefix + "mlp.down_proj.weight"), groups=_DOWN_GROUPS),
         )
 
     def _tensor(self, name: str) -> Tensor:
         value = self._weights.tensor(name, self._shapes[name], self._device, torch.float32)
         if value.ndim == 1:
             self._require_finite(name, value)
-        return self._ordered(name, value)
+        return self._in_rotary_layout(name, value)
 
-    def _ordered(self, name: str, rows: Tensor) -> Tensor:
-        """The rows of a weight in the order of our rotary layout."""
-        is_turned = bool(_TURNED.search(name)) and not self._is_interleaved
-        return interleave_rotary(rows, self._config.head_size) if is_turned else rows
+    def _in_rotary_layout(self, name: str, rows: Tensor) -> Tensor:
+        """Reorders the rows of a weight to the interleaved rotary layout, if it needs that."""
+        is_rotated = bool(_ROTATED.search(name)) and not self._is_interleaved
+        return interleave_rotary(rows, self._config.head_size) if is_rotated else rows
 
     def _table(self, name: str) -> _Table:
-        stored = self._stored(name)
+        stored = self._stacked(name)
         assert not isinstance(stored, StackedLinear)
         return stored
 
-    def _stored(self, *names: str) -> _Table | StackedLinear:
-        """Stacked matrices, of which at most queries and keys are ever in memory in float32 as a whole."""
+    def _stacked(self, *names: str) -> _Table | StackedLinear:
+        """Reads and stacks matrices. Only those of queries and keys are in memory in float32 as a whole."""
         if not self._packed_dtype:
-            return self._made((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
-        parts = [self._made_packed(bits, list(same)) for bits, same in groupby(names, self._code_bits)]
+            return self._weight((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
+        parts = [self._packed_linear(bits, list(same)) for bits, same in groupby(names, self._code_bits)]
         return parts[0] if len(parts) == 1 else StackedLinear(parts)
 
     def _code_bits(self, name: str) -> int:
         return _code_bits(self._weights, name, self._packed_dtype)
 
-    def _made_packed(self, bits: int, names: Sequence[str]) -> DenseLinear | PackedLinear:
+    def _packed_linear(self, bits: int, names: Sequence[str]) -> DenseLinear | PackedLinear:
         if not bits:
-            plain = self._made((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
+            plain = self._weight((sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]), names)
             assert isinstance(plain, DenseLinear)
             return plain
         stored = ((name, self._weights.read_quantised(name, self._shapes[name], bits, self._device)) for name in names)
-        matrix = packed.stack_rows([weight.with_rows(partial(self._ordered, name)) for name, weight in stored])
+        matrix = packed.stack_rows([weight.with_rows(partial(self._in_rotary_layout, name)) for name, weight in stored])
         self.packed_linears.append(PackedLinear(matrix, self._dtype))
         return self.packed_linears[-1]
 
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0
         for name in names:
-            whole = _TURNED.search(name) and not self._is_interleaved
+            whole = _ROTATED.search(name) and not self._is_interleaved
             blocks = [(0, self._tensor(name))] if whole else self._weights.blocks(name, self._shapes[name])
             yield from ((name, above + first, block) for first, block in blocks)
             above += self._shapes[name][0]
 
-    def _multiplied(
+    def _linear(
         self, weight: _Table | StackedLinear, *, fine: bool = False, groups: int = 1, keep: bool = False
     ) -> Linear:
-        """`fine` before the heads and for the vocabulary, `groups` before `down`, where single activations
-        are some twenty times as large as most.
+        """The linear layer of a weight. `fine` is for queries, keys, values and vocabulary, `groups` for `down`, where
+        some activations are twenty times as large as most. `keep`: the rows of `weight` are looked up, too.
 
-        With the 0.5B on 24 held-out files this moves the predictions by .016 nats (KL divergence from float32
-        activations; 7 bits), or .006 (8 bits); without groups by .024, without either by .031. `keep`: the rows of
-        `weight` are looked up as well.
+        With the 0.5B on 24 held-out files the predictions move by .016 nats (KL divergence from float32 activations; 7
+        bits), or .006 (8 bits); without groups by .024, without either by .031.
         """
         if not isinstance(weight, Int8Weight):
             return weight
-        if self._place is None:
+        if self._dequant_buffer is None:
             return Int8DynamicLinear(weight, fine=fine, groups=groups, consume=not keep)
-        return Int8WeightOnlyLinear(weight, self._place)
+        return Int8WeightOnlyLinear(weight, self._dequant_buffer)
 
-    def _made(self, shape: tuple[int, int], names: Sequence[str]) -> DenseLinear | Int8Weight:
+    def _weight(self, shape: tuple[int, int], names: Sequence[str]) -> DenseLinear | Int8Weight:
         if not self._is_int8:
             plain = torch.empty(shape, dtype=self._dtype, device=self._device)
             for name, first, block in self._rows(names):
@@ -213,7 +214,7 @@ class NetworkBuilder:
         for name, first, block in self._rows(names):
             end = first + len(block)
             codes[first:end], scales[first:end] = quantise_rows(block.to(self._device))
-            self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
+            self._require_finite(name, scales[first:end])  # a scale is infinite or NaN if a weight of its row is
         return Int8Weight(codes, scales)
 
     def _require_finite(self, name: str, value: Tensor) -> None:
@@ -222,7 +223,7 @@ class NetworkBuilder:
 
 
 def has_tied_embeddings(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""
+    """Whether embedding and head are one matrix, of which the files may have two copies, the head's the finer."""
     if HEAD_KEY not in weights.shapes:
         return True
     (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING_KEY, HEAD_KEY))

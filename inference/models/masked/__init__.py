@@ -1,6 +1,6 @@
 """Masked-diffusion code models on plain Qwen2 weights: every row sees every row, and a mask token marks a gap.
 
-Holds what registry.py needs from the family; torch is imported when a model is loaded.
+Has the functions that registry.py needs; torch is imported only when a model is loaded.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSetti
 from inference.models.llama.config import checked_config
 
 UNSHIFTED_ARCHITECTURES = ("A2DQwen2LMHeadModel",)
-"""Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
+"""Architectures whose row i predicts position i, and not i + 1 like the causal models that they were adapted from."""
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 """Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
@@ -58,7 +58,7 @@ def check(checkpoint: Checkpoint) -> None:
 
 
 def load(checkpoint: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
-    """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
+    """Loads the model. Raises ModelError if it does not fit into memory, or its weights differ from their headers."""
     from inference.models.llama import precision, weights
     from inference.models.masked import adapter
 

@@ -1,9 +1,9 @@
 """Masked diffusion behind the `ModelAdapter` protocol: prefix and canvas are one sequence, and each row sees all of it.
 
-A context first computes one canvas with the whole prefix, except what an earlier request knows; the other canvases
-copy shared rows. From then on a step computes the requested rows and changed tokens; every few steps all rows.
+A context first computes one canvas with the whole prefix, except what an earlier request has cached; the other canvases
+copy shared rows. From then on a step computes the requested rows and changed tokens, and every few steps all rows.
 
-Where every row sees every row, keys and values cannot be kept exactly, but they change little while the row's own token
+Where every row sees every row, cached keys and values are not exact, but they change little while the row's own token
 stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). The keys of a row that moves are rotated by the
 distance. Shapes: B sequences, A computed rows, T rows of a sequence, L layers, G heads of keys, D their size.
 """
@@ -22,7 +22,7 @@ from inference.models.infill_config import ENTROPY_BOUND, HoleNoise, InfillConfi
 from inference.models.llama.network import LlamaNetwork, apply_rotary
 
 _NEIGHBOURS = 8
-"""Recompute this many rows beside the place where two sequences begin to differ; they depend on it most."""
+"""Recompute this many rows next to the position where two sequences begin to differ: they depend on it most."""
 
 REFRESH_STEPS = 8
 """After this many steps, recompute all rows of the canvases."""
@@ -34,7 +34,7 @@ _MAX_CACHED = 4
 _MAX_CACHED_BYTES = 1 << 30
 
 _MANY_ROWS = 64
-"""From so many rows on, the time of a pass grows with them."""
+"""From this many rows on, the time of a pass is proportional to them."""
 
 
 @dataclass
@@ -72,10 +72,10 @@ class CachedSequence:
     ids: list[int]
     rows: CanvasKvCache
     uses: int = 0
-    """How many sequences in a row were derived from it since all its rows were computed."""
+    """How many sequences in a row were derived from one another since all rows were computed."""
 
     def num_shared_rows(self, prefix_ids: Sequence[int]) -> int:
-        """How many rows of a prefix may take its keys and values."""
+        """How many rows of a prefix can reuse the cached keys and values."""
         return sum(row >= 0 for row in map_to_cached_rows(self.ids[: len(prefix_ids)], prefix_ids))
 
     @property
@@ -101,16 +101,16 @@ class SequenceCache:
     def __init__(self) -> None:
         self._sequences: list[CachedSequence] = []
         self.row_s = math.inf
-        """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
+        """The latest time per row of a pass over many rows; inf before the first. Too low on a GPU: passes overlap."""
 
     def find_best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
-        """The one that shares most with a prefix, at least half of it."""
+        """The sequence that shares most of a prefix, at least half of it."""
         recent = [sequence for sequence in self._sequences if sequence.uses < _MAX_USES]
         best = max(recent, key=lambda sequence: sequence.num_shared_rows(prefix_ids), default=None)
         return best if best and 2 * best.num_shared_rows(prefix_ids) > len(prefix_ids) else None
 
     def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
-        """Stores one, replacing the one it was made from, if any; drops the oldest."""
+        """Stores a sequence in place of the one it was derived from, if any; drops the oldest."""
         remaining = [cached for cached in self._sequences if cached is not replaced][-(_MAX_CACHED - 1) :]
         self._sequences = [*remaining, sequence]
         while len(self._sequences) > 1 and sum(cached.size_bytes for cached in self._sequences) > _MAX_CACHED_BYTES:
@@ -163,8 +163,8 @@ class MaskedPrefixHandle(PrefixHandle):
         is_requested = torch.zeros_like(whole, dtype=torch.bool)
         is_requested[owners, places] = is_requested[owners, sought] = True
         previous = self._canvases
-        if previous is None or previous.ids.shape != whole.shape or not _same(previous.valid, valid):
-            hidden, index = self._set_up(whole, valid, is_requested)
+        if previous is None or previous.ids.shape != whole.shape or not _are_equal(previous.valid, valid):
+            hidden, index = self._compute_all(whole, valid, is_requested)
         else:
             previous.steps += 1
             stale = is_requested | (previous.ids != whole)
@@ -179,8 +179,8 @@ class MaskedPrefixHandle(PrefixHandle):
     def close(self) -> None:
         self._canvases = None
 
-    def _set_up(self, ids: Tensor, valid: Tensor | None, is_requested: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes unknown canvases; the hidden states and numbers of `_pass`."""
+    def _compute_all(self, ids: Tensor, valid: Tensor | None, is_requested: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes canvases for the first time; returns the same as `_pass`."""
         canvas_index = len(ids) // 2
         computed, hidden, index = self._read(ids, valid, is_requested, canvas_index)
         first = len(self._prefix_ids) - self._joint
@@ -188,7 +188,7 @@ class MaskedPrefixHandle(PrefixHandle):
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, CanvasKvCache(own, prefix_rows))
             return hidden, index
-        shared = [map_to_cached_rows(computed.ids[first:], canvas, neighbours=0) for canvas in _lists(ids, valid)]
+        shared = [map_to_cached_rows(computed.ids[first:], canvas, neighbours=0) for canvas in _unpadded(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         columns = torch.arange(width, device=ids.device)
@@ -201,8 +201,8 @@ class MaskedPrefixHandle(PrefixHandle):
     def _read(
         self, ids: Tensor, valid: Tensor | None, is_requested: Tensor, canvas_index: int
     ) -> tuple[CachedSequence, Tensor, Tensor]:
-        """Computes the unknown part of one of the canvases with the prefix before it."""
-        (own,) = _lists(
+        """Computes the part of one canvas, with the prefix before it, that is not cached."""
+        (own,) = _unpadded(
             ids[canvas_index : canvas_index + 1], None if valid is None else valid[canvas_index : canvas_index + 1]
         )
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
@@ -223,7 +223,7 @@ class MaskedPrefixHandle(PrefixHandle):
         return computed, hidden, torch.nn.functional.pad(index[:, first:], (0, ids.shape[1] - len(own)))
 
     def _pass(self, canvases: _Canvases, stale: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the `stale` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
+        """Computes the `stale` (B, W') rows; returns their hidden states (B, A, d) and the index of each row in A."""
         if canvases.valid is not None:
             stale = stale & canvases.valid
         counts = stale.sum(1)
@@ -275,11 +275,11 @@ class MaskedDiffusionAdapter(ModelAdapter):
         return MaskedPrefixHandle(self.network, self.infill_config, prefix_ids, self._memory)
 
 
-def _same(a: Tensor | None, b: Tensor | None) -> bool:
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b or (a is not None and b is not None and torch.equal(a, b))
 
 
-def _lists(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
+def _unpadded(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
     """The tokens of each canvas, without its padding."""
     lengths = [ids.shape[1]] * len(ids) if valid is None else valid.sum(1).tolist()
     return [canvas_ids[:length] for canvas_ids, length in zip(ids.tolist(), lengths, strict=True)]
