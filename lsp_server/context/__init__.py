@@ -1,1 +1,1 @@
-"""The pieces of open and imported files that the model sees: never secret ones, only inside the workspace folders."""
+"""Retrieves snippets of open and imported files for the model: never secret ones, only inside the workspace folders."""

@@ -1,4 +1,4 @@
-"""Ranks pieces of texts by how much they are like some lines: BM25 over words and the parts of words."""
+"""Ranks chunks of texts by how much they are like some lines: BM25 over words and the parts of words."""
 
 import math
 import re
@@ -16,10 +16,10 @@ _AROUND_LINES = 10
 _WORD = re.compile(r"[^\W\d]\w+")
 _PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _MAX_LINE_CHARACTERS = 1_000
-"""A piece with a longer line is data, or minified."""
+"""A chunk with a longer line is data, or minified."""
 _K1, _B = 1.2, 0.75
-_KEPT_TEXTS = 32
-_KEPT_WORDS = 20_000
+_CACHED_TEXTS = 32
+_CACHED_WORDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ def split_lines(text: str) -> list[str]:
     return [*StringIO(text, newline="")]
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
+@lru_cache(maxsize=_CACHED_TEXTS)
 def split_chunks(text: str) -> tuple[CodeChunk, ...]:
-    """Overlapping pieces of all of a text."""
+    """Overlapping chunks of all of a text."""
     return tuple(chunks_of_lines(split_lines(text)))
 
 
 def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]:
-    """The same of some lines, which begin at line `first`."""
+    """Overlapping chunks of some lines, of which the first has the number `first`."""
     for start in range(0, max(1, len(lines) - _STEP_LINES), _STEP_LINES):
         part = lines[start : start + CHUNK_LINES]
         if all(len(line) <= _MAX_LINE_CHARACTERS for line in part):
@@ -52,33 +52,33 @@ def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]
 
 
 def lines_around(text: str, line: int) -> str:
-    """The lines around a line (from 0), but for itself: what is typed there must not choose the pieces."""
+    """The lines around a line (from 0), without that line: what is typed there must not influence the choice."""
     lines = split_lines(text)
     return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 
 def rank_chunks(lines: str, chunks: Sequence[tuple[str, CodeChunk]]) -> Iterator[tuple[str, CodeChunk]]:
-    """The pieces, each with its file's name, that share words with `lines`: likest first, and none overlaps another."""
-    document_frequency = Counter(word for _, piece in chunks for word in piece.words)
-    mean_length = sum(piece.words.total() for _, piece in chunks) / max(1, len(chunks))
+    """The chunks, each with its file's name, that share words with `lines`: most alike first, without overlaps."""
+    document_frequency = Counter(word for _, chunk in chunks for word in chunk.words)
+    mean_length = sum(chunk.words.total() for _, chunk in chunks) / max(1, len(chunks))
     weights = {
         word: math.log(1 + (len(chunks) - document_frequency[word] + 0.5) / (document_frequency[word] + 0.5))
         for word in set(_words(lines))
     }
-    scored = [(_bm25(weights, piece, mean_length), index) for index, (_, piece) in enumerate(chunks)]
+    scored = [(_bm25(weights, chunk, mean_length), index) for index, (_, chunk) in enumerate(chunks)]
     selected: list[tuple[str, CodeChunk]] = []
     for score, index in sorted(scored, key=lambda pair: -pair[0]):
-        name, piece = chunks[index]
+        name, chunk = chunks[index]
         if score > 0 and not any(
-            other_name == name and abs(chunk.start - piece.start) < CHUNK_LINES for other_name, chunk in selected
+            other_name == name and abs(other.start - chunk.start) < CHUNK_LINES for other_name, other in selected
         ):
-            selected.append((name, piece))
-            yield name, piece
+            selected.append((name, chunk))
+            yield name, chunk
 
 
-def _bm25(weights: dict[str, float], piece: CodeChunk, mean_length: float) -> float:
-    norm = _K1 * (1 - _B + _B * piece.words.total() / mean_length) if mean_length else 1.0
-    counts = ((weight, piece.words[word]) for word, weight in weights.items() if word in piece.words)
+def _bm25(weights: dict[str, float], chunk: CodeChunk, mean_length: float) -> float:
+    norm = _K1 * (1 - _B + _B * chunk.words.total() / mean_length) if mean_length else 1.0
+    counts = ((weight, chunk.words[word]) for word, weight in weights.items() if word in chunk.words)
     return sum(weight * count * (_K1 + 1) / (count + norm) for weight, count in counts)
 
 
@@ -86,7 +86,7 @@ def _words(text: str) -> Iterator[str]:
     return chain.from_iterable(map(_split, _WORD.findall(text)))
 
 
-@lru_cache(maxsize=_KEPT_WORDS)
+@lru_cache(maxsize=_CACHED_WORDS)
 def _split(word: str) -> tuple[str, ...]:
     parts = [part.lower() for part in _PART.findall(word) if len(part) > 1]
     return (word.lower(), *(parts if len(parts) > 1 else ()))

@@ -1,5 +1,5 @@
-"""Cuts pieces out of open and imported files, and of the far parts of the document, for a request, in a thread: likest
-to the lines around the hole first.
+"""Chooses snippets of open and imported files, and of the distant parts of the document, for a request, in a thread:
+those most like the lines around the hole come first.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from lsp_server.syntax.parsing import parse, replace_lone_surrogates
 
 log = logging.getLogger(__name__)
 MAX_SOURCE_CHARACTERS = 200_000
-"""A longer text is data, or generated."""
+"""A longer text is probably data or generated code."""
 MAX_OPEN_FILES = 12
 """How many open documents to consider: the most recently used ones."""
 MAX_IMPORTED_FILES = 12
@@ -35,15 +35,15 @@ MAX_IMPORTED_FILES = 12
 _MAX_IMPORTS = 1_000
 """How many modules and names to look for: each may be one of a hundred files, and no thread can be stopped."""
 SAME_CONTEXT_LINES = 20
-"""The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
+"""A selection is reused within this many lines, so that the model need not read its prompt again."""
 _VISIBLE_RATIO = 4
-"""Before a hole a model sees at most so many times the tokens that it takes of other texts, and that many after.
+"""A model sees at most this many times as many tokens before a hole as it takes of other texts, and the same after it.
 
 Of 206 lines in long files of unseen packages, 256 tokens of far parts won 18 and lost 6 (0.5B). Of 72 others, twice
 the text in front won 4 and lost 1.
 """
 TYPING_MS, ASKED_MS = 50, 1_000
-"""How long an automatic and an explicit request wait for the parts of other files."""
+"""How long an automatic and an explicit request wait for snippets."""
 MAX_LATE_THREADS = 4
 """This many unfinished queries mean that their threads hang, as on a lost network drive: do not start more."""
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
@@ -63,8 +63,8 @@ class OpenFile:
 class ContextQuery:
     """An immutable request for at most `max_tokens` of context at `line` (from 0).
 
-    `others` are the other open documents, last used first. Of files, those in `folders` may be read for which
-    `unreadable_reason`, given path and language, finds no reason.
+    `others` are the other open documents, last used first. A file may be read if it is in one of the `folders` and
+    `unreadable_reason`, given its path and language, returns no reason.
     """
 
     document: OpenFile
@@ -121,7 +121,7 @@ class ContextQuery:
 
 @dataclass(frozen=True)
 class ContextSelection:
-    """The pieces for all queries with this `key` near a `line`. `imported` files were read for it."""
+    """The snippets for all queries with this `key` near a `line`. `imported` files were read for it."""
 
     key: object
     line: int
@@ -130,8 +130,8 @@ class ContextSelection:
 
 
 def select_context(query: ContextQuery, last: ContextSelection | None) -> ContextSelection:
-    """The pieces for a query: the `last` choice near its line, as long as the other documents and the parts shown of
-    this one stay the same.
+    """Selects the snippets for a query. Near its line, reuses the `last` selection as long as the other documents and
+    the selected parts of this one stay the same.
     """
     folders = tuple(Path(os.path.realpath(folder)) for folder in query.folders)
     own = Path(os.path.realpath(query.document.path))
@@ -158,20 +158,20 @@ def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
 
 
 def _ranked_snippets(query: ContextQuery, imported: list[OpenFile]) -> Iterator[Snippet]:
-    """Pieces of the texts, those of the first group first."""
+    """Snippets of the texts, those of the first group first."""
     lines = lines_around(query.document.text, query.line)
     for group in _groups(query, imported):
-        chunks = [(query.shown_path(path), piece) for path, file_chunks in group for piece in file_chunks]
-        for path, piece in rank_chunks(lines, chunks):
-            yield Snippet(path, replace_lone_surrogates(piece.text))
+        chunks = [(query.shown_path(path), chunk) for path, file_chunks in group for chunk in file_chunks]
+        for path, chunk in rank_chunks(lines, chunks):
+            yield Snippet(path, replace_lone_surrogates(chunk.text))
 
 
 _Group = list[tuple[Path, Sequence[CodeChunk]]]
 
 
 def _groups(query: ContextQuery, imported: list[OpenFile]) -> Iterator[_Group]:
-    """The document and those open in the same language, imported files, other open documents. Reads files, which it
-    adds to `imported`, if it gets so far.
+    """Yields the groups of texts: the document and those open in the same language, imported files, other open
+    documents. Imported files are read only when their group is needed, and added to `imported`.
     """
     language_id = query.document.language_id
     yield [
@@ -188,7 +188,7 @@ def _chunked(buffers: Iterable[OpenFile], is_wanted: Callable[[str], bool] = lam
 
 
 def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
-    """Pieces of the document that are not around the hole, where the model sees all anyway."""
+    """Chunks of the document that are not near the hole, where the model sees the text anyway."""
     text = query.document.text
     if _is_source(text):
         lines = split_lines(text)

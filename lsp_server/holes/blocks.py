@@ -13,7 +13,7 @@ from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_
 from lsp_server.syntax.view import SyntaxView
 
 _MAX_LINE_CHARACTERS = 1000
-"""More than in any header; a line of generated code may have millions."""
+"""No header is longer; a line of generated code may have millions of characters."""
 
 
 @dataclass(frozen=True)

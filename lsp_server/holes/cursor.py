@@ -19,11 +19,11 @@ _HEADER = re.compile(
 _BLOCK_END = re.compile(
     r"\s*(?:[)\]}]|(?:end|done|fi|esac|else|elif|elsif|elseif|except|finally|rescue|ensure|until)\b)"
 )
-"""What a line begins with that ends a block; the lines above it are deeper."""
+"""The start of a line that ends a block; the lines above it are deeper."""
 
 
 def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> HoleSpan | None:
-    """The hole at a cursor, a marker first; None if a suggestion would only get in the way, as in the middle of a word.
+    """The hole at a cursor, preferably a marker; None where a suggestion would be a nuisance, as inside a word.
 
     Without a tree, indentation shows what a blank line lacks.
     """
@@ -56,7 +56,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
 
 
 def _insertion(offset: int, kind: HoleKind, word: str = "") -> HoleSpan:
-    """White space to the right stays, because editors do not show a suggestion that would replace it."""
+    """A hole that inserts at `offset`. White space to the right stays: editors show no suggestion that replaces it."""
     return HoleSpan(offset - len(word), offset, kind, word, single_line=True)
 
 

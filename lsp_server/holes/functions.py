@@ -1,4 +1,4 @@
-"""Finds the function around an offset, and its body without documentation: the body is written from that."""
+"""Finds the function around an offset, and its body without the documentation, from which the body is filled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Finds everything in a text that asks for filling, but never code that may be intended: markers, `???` by default,
-even in a string or comment, and functions without a body. Markers break the parse, so only tokens count.
+"""Finds all placeholders in a text, but never code that may be intended: markers, `???` by default, even in a string or
+comment, and functions without a body. Markers break the parse, so only tokens count.
 """
 
 import re
@@ -40,7 +40,7 @@ def find_markers(
 
 
 def marker_touching(source: Source, marker: str, offset: int) -> HoleSpan | None:
-    """The marker that `offset` touches; None: there is none."""
+    """The marker that `offset` touches; None if there is none."""
     text = source.text
     near = text[max(offset - len(marker), 0) : offset + len(marker)]
     if marker not in near:
@@ -83,7 +83,7 @@ def _is_whole_body(source: Source, start: int, end: int) -> bool:
 
 
 def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
-    """The indentation of the nearest line above that is neither blank nor a comment; None: there is none."""
+    """The indentation of the nearest line above that is neither blank nor a comment; None if there is none."""
     comment = re.escape(line_comment) if line_comment else r"(?!)"
     start = lines.line_start(text, offset)
     while start > 0:

@@ -1,1 +1,1 @@
-"""The endpoint for plugins that speak to a local server: it asks the same worker as the editors do. No LSP types."""
+"""The endpoint for plugins that use a local server: it uses the same worker as the editors. No LSP types."""

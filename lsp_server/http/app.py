@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 _Events = AsyncGenerator[str | schemas.CompletionResult, None]
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_REQUESTS = 64
-"""As many at a time as the worker takes from one client; more than plugins ever have."""
+"""The most concurrent requests, as many as the worker takes from one client; plugins have fewer."""
 MAX_CONNECTIONS = 512
-"""Most of them idle."""
+"""The most open connections; most of them are idle."""
 MAX_STRANGERS = 256
-"""Of them, those that are not the user's own."""
+"""The most open connections that are not the user's own."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """How much of a request is dropped after it was refused, so that its client reads why."""
 MAX_ARRIVAL_S = 10.0
@@ -64,8 +64,8 @@ _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER
 
 
 class AccessGuard:
-    """Lets no request through that is not the user's: a web page's, another user's or host's without the token. Nor
-    one more than may run at a time.
+    """Refuses requests that are not the user's: those of web pages, and of other users or hosts without the token.
+    Refuses requests beyond the most that may run at a time, too.
 
     `hosts`: the names that this server goes by. A page whose own name was made to lead here gives itself away by that
     name, unless it knows the token; no address can be made to lead elsewhere.
@@ -165,7 +165,7 @@ class CompletionEndpoints:
         loading = asyncio.create_task(self._client.load())
         yield
         loading.cancel()
-        await asyncio.gather(loading, return_exceptions=True)  # the next request said why it failed
+        await asyncio.gather(loading, return_exceptions=True)  # requests report a failure
         for client in filter(None, (self._client, self._rewriter.edit_model)):
             await client.close()
 
@@ -296,13 +296,13 @@ async def _stream(
 
 
 def _client_of(request: Request) -> str:
-    """Tells the plugins of a machine apart, which may open a new connection for each request."""
+    """Distinguishes the plugins of a machine, which may open a new connection for each request."""
     host = request.client.host if request.client else ""
     return f"{host} {request.headers.get('user-agent', '')[:_MAX_AGENT_CHARACTERS]}"
 
 
 async def _body(request: Request) -> bytes:
-    """The body. Raises HTTPException if it is too long, by its own word or as it comes, or too slow."""
+    """Reads the body. Raises HTTPException if it is too long, by its header or in fact, or too slow."""
     too_long = HTTPException(413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file")
     if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
         raise too_long
@@ -339,7 +339,7 @@ async def _leaves(request: Request) -> None:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Says why there is no answer, in the form that llama.cpp and OpenAI share."""
+    """Tells the client why there is no answer, in the format that llama.cpp and OpenAI share."""
     if isinstance(error, WorkerError):
         return _refused(_STATUS.get(error.code, 503), str(error))
     if isinstance(error, HTTPException):
@@ -498,6 +498,6 @@ async def serve(app: Starlette, sockets: list[socket.socket], access: AccessCont
 
 
 def access_middleware(*, access: AccessControl, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
-    """What every request passes first: `AccessGuard`, and the headers by which a browser lets a page read answers."""
+    """The middleware of all requests: `AccessGuard`, and the CORS headers that let web pages read answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
     return [*([cors] if origins else []), Middleware(AccessGuard, access=access, hosts=hosts, origins=origins)]

@@ -24,7 +24,7 @@ from lsp_server.worker import WorkerClient
 
 @dataclass(frozen=True)
 class RegionRewriter:
-    """Asks the `edit_model`, if there is one, and the `worker` of the model that fills holes."""
+    """Rewrites regions with the `edit_model`, if there is one, and the `worker` of the model that fills holes."""
 
     worker: WorkerClient
     edit_model: WorkerClient | None

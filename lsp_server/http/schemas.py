@@ -28,7 +28,7 @@ from lsp_server.syntax.languages import language_id_of_path
 from lsp_server.syntax.lines import is_alone
 
 MAX_TOKENS = 1_024
-"""The limit of a text, whatever a request asks for."""
+"""The token limit of a text, whatever a request asks for."""
 _SPACE = "▁"
 _FIM_TOKEN = re.compile(r"<\|?\w+[_-](prefix|suffix|middle)\|?>")
 """A token of a family that is not in the table."""
@@ -50,7 +50,7 @@ class FimInput:
 
 @dataclass(frozen=True)
 class CompletionResult:
-    """The whole text. `is_cut`: it would have gone on, but for its limit or the deadline. `ms` is all that it took."""
+    """The whole text. `is_cut`: its limit or the deadline ended it. `ms` is the total time."""
 
     text: str
     ms: float
@@ -60,12 +60,12 @@ class CompletionResult:
 
 
 class _BaseRequest(Struct, frozen=True):
-    """What all requests have. `stop`: the text ends before any of these."""
+    """The common fields of all requests. `stop`: the text ends before any of these."""
 
     stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
     stream: bool = False
     last_line: ClassVar[str] = ""
-    """Ends a stream."""
+    """The last line of a stream."""
     event_format: ClassVar[str] = "data: {}\n\n"
     """An event of a stream, around its JSON."""
     text_fields: ClassVar[tuple[str, ...]] = ("prompt",)
@@ -348,10 +348,10 @@ def fill_budget(request: CompletionRequest, settings: Settings, client: str) -> 
 
 
 class FinalTextTracker:
-    """A text that is still being written: what of it is `sent`, and whether it met one of its ends.
+    """A text that is still being generated: how much of it is `sent`, and whether it has met a stop string.
 
-    It is sent line by line, as far as it cannot change any more: a model that writes from left to right may still drop
-    its last lines. One that refines a whole text sends it at its end.
+    It is sent line by line as soon as a line is final: a model that decodes from left to right may still drop its last
+    lines, and one that refines a whole text sends it only at the end.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -361,7 +361,7 @@ class FinalTextTracker:
         self.is_stopped = False
 
     def take_final(self, text: str, *, is_whole: bool) -> str:
-        """What `text`, a draft or the whole text, adds that is final."""
+        """The final part of `text`, a draft or the whole text, that was not sent yet."""
         stop = self._stops.search(text)
         self.is_stopped = stop is not None
         final = text[: stop.start()] if stop else text if is_whole else _without_last_lines(text)

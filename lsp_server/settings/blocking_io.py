@@ -7,9 +7,9 @@ from threading import Thread
 from typing import Any, TypeVar
 
 LIMIT_S = 2.0
-"""A file system that takes longer does not answer: it is a lost network drive."""
+"""A file system that takes longer counts as lost, such as a network drive without a connection."""
 MAX_UNANSWERED = 64
-"""Each takes a thread, which nobody can stop."""
+"""The most calls without an answer: each takes a thread that cannot be stopped."""
 _T = TypeVar("_T")
 
 

@@ -27,7 +27,7 @@ FILE_NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
 MAX_SETTINGS_BYTES = 65_536
 FileStamp = tuple[int, int, int] | None
-"""Changes whenever a file does; None if there is none."""
+"""Changes whenever the file does; None if there is no file."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class Configuration:
 
     @property
     def sends_partner_token(self) -> bool:
-        """The same for the partner and its token."""
+        """Whether the partner gets the user's token for it: only if the user's own settings send it there."""
         own = self._user_settings.partner
         now = self.settings.partner
         return own.url == now.url and (own.plain_http or not now.plain_http)
 
     @property
     def problems(self) -> list[str]:
-        """The unusable settings of any folder; each once, up to a readable number."""
+        """The unusable settings of all folders, each once, up to a readable number."""
         files = tuple(self._files.values())
         paths = [folder.root / FILE_NAME for folder in self.folders] + [file.path for file in files if file.layer]
         problems = [file.problem for file in files if file.problem]
@@ -171,7 +171,7 @@ class Configuration:
         self.refresh()
 
     def set_editor_settings(self, raw: object, folder: str | None = None) -> None:
-        """From now on the editor's settings are `raw`, in the folder with this URI or everywhere. None: it has none."""
+        """Sets the editor's settings, for the folder with this URI or everywhere. `raw` is None if it has none."""
         self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
         if raw is None:
             del self._sent[folder]
@@ -232,7 +232,7 @@ class Configuration:
         return None
 
     def unreadable_reason(self, path: Path, language: str) -> str | None:
-        """The same for any file, after following the links on its path and reading the settings above. In a thread."""
+        """`disabled_reason` for any file, after following its links and reading the settings above it. In a thread."""
         names = paths_via_links(path)
         self.refresh(names)
         names = self.with_hard_links(names)

@@ -19,7 +19,7 @@ _TRUST = "trustWorkspace"
 
 
 class SettingDefinition(NamedTuple):
-    """One setting: the field that holds it, behind that of its group if it is in one, its type and its default."""
+    """One setting: the path of fields that hold it (its group first, if any), its type and its default."""
 
     fields: tuple[str, ...]
     kind: Any
@@ -41,7 +41,7 @@ SETTING_DEFINITIONS = dict(_keys(Settings()))
 _GROUPS = {name.partition(".")[0] for name in SETTING_DEFINITIONS if "." in name}
 _FOLDED = {name.lower(): name for name in SETTING_DEFINITIONS}
 _REPLACED = {"confidencefloor": "; suggestions replaces it, which is calm, balanced or eager"}
-"""What to say about settings of earlier versions."""
+"""Hints for settings of earlier versions."""
 
 
 class Origin(Enum):

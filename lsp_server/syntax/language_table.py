@@ -5,7 +5,7 @@ from dataclasses import dataclass
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
-"""Keeps an error message `subclasses must override this` from counting as missing code."""
+"""Part of a regex, so that an error message such as `subclasses must override this` is not taken for missing code."""
 
 HARMFUL_PATTERNS = {
     "brackets": (r"\((?:[^()]*\(){500}", 0),  # none of which is closed before the next; 4,000 overflow some stacks

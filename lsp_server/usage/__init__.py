@@ -1,1 +1,1 @@
-"""The user's own numbers on suggestions, as counters in one SQLite file. Never text or file names. No LSP types."""
+"""The user's own statistics on suggestions: counters in one SQLite file, without text or file names. No LSP types."""

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS counter (
 
 
 class CounterKey(NamedTuple):
-    """What a counter counts: an event of answers on one (local) day, in one language, that came in one way."""
+    """The key of a counter: a local day, a language, what triggered the answers, and what happened to them."""
 
     day: str
     language: str
@@ -94,7 +94,7 @@ def delete_files(file: Path) -> list[Path]:
 
 
 def storage_error_message(file: Path, error: Exception) -> str:
-    """What went wrong with the file, and what to do."""
+    """Tells the user what went wrong with the file, and what to do."""
     return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET_HINT}"
 
 
@@ -130,7 +130,7 @@ COMPUTED = "computed"
 WAITED_MS = "ms"
 """How many answers were computed, and how long the user waited for them, in all."""
 _MAX_TRACKED = 256
-"""An answer older than so many others is no longer followed."""
+"""How many of the latest answers to follow."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
 """A valid language id; any other counts as `other`, because a client may send anything."""
 
