@@ -103,8 +103,8 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
     if args.random:
         network = random_network(args.random, args.device, args.dtype, kernels=not args.no_kernels)
     else:
-        family = diffusion_gemma.load(registry.open_checkpoint(args.model), args.device, args.dtype, lambda *_: None)
-        network = cast("DiffusionGemmaNetwork", cast("DiffusionGemmaAdapter", family).network)
+        adapter = diffusion_gemma.load(registry.open_checkpoint(args.model), args.device, args.dtype, lambda *_: None)
+        network = cast("DiffusionGemmaNetwork", cast("DiffusionGemmaAdapter", adapter).network)
     bench = LatencyBench(network)
     lengths = sorted({min(length, network.max_positions // 2) for length in lengths})
     return {

@@ -83,17 +83,17 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     peers_info += [{"url": url} for url in args.url]
     for figures in theirs:
         figures.update({f"{case}_ratio": ours[f"{case}_s"] / figures[f"{case}_s"] for case in _CASES})
-    family = engine.loaded.fim_adapter
-    on_gpu = family.device.type == "cuda"
+    adapter = engine.loaded.fim_adapter
+    on_gpu = adapter.device.type == "cuda"
     processor = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"
     return load | {
-        "system_info": f"{threads}: {family.traits.runs_on or processor} | {engine.dtype}",
+        "system_info": f"{threads}: {adapter.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
-        "predicted": vars(LatencyEstimate.from_passes(PassTimes(family.token_ms, family.prompt_token_ms))),
+        "predicted": vars(LatencyEstimate.from_passes(PassTimes(adapter.token_ms, adapter.prompt_token_ms))),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
-        "pass_ms_by_rows": _passes(family, tasks[0]),
+        "pass_ms_by_rows": _passes(adapter, tasks[0]),
         "reads_gb_s": 0 if on_gpu else devices.measure_memory_bandwidth() / 1e9,
         "peers": [peer_info | figures for peer_info, figures in zip(peers_info, theirs, strict=True)],
     }
@@ -184,10 +184,10 @@ def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
     )
 
 
-def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
+def _passes(adapter: FimAdapter, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
-    ids = family.tokenizer.encode(task.prefix[-3000:], add_special_tokens=False).ids
-    context = family.open_prefix(ids)
+    ids = adapter.tokenizer.encode(task.prefix[-3000:], add_special_tokens=False).ids
+    context = adapter.open_prefix(ids)
     for _ in context.prefill():
         pass
     continuation = context.continuation(max(_ROWS) + 1)

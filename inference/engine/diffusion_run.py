@@ -95,11 +95,11 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self, group: range, previous: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[CanvasPlan, PrefixHandle]]:
         """Plans a canvas and prefills its prefix, a shorter one if the whole takes too long. `stack` closes it."""
-        family = self._model.adapter
+        adapter = self._model.adapter
         for short in (False, True):
             plan = self._planner.plan(group, previous, short=short)
-            context = stack.enter_context(closing(family.open_prefix(plan.prefix_ids)))
-            if (yield from self._prefill_context(context, plan.prefix_ids, row_s=family.seconds_per_row)) or short:
+            context = stack.enter_context(closing(adapter.open_prefix(plan.prefix_ids)))
+            if (yield from self._prefill_context(context, plan.prefix_ids, row_s=adapter.seconds_per_row)) or short:
                 break
             stack.close()
         return plan, context

@@ -24,18 +24,18 @@ class Engine:
         """
         self.edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.from_adapter(model)
-        family = self.loaded.adapter
-        self.model = family.name
-        self.dtype = family.dtype
-        self.device = family.traits.runs_on or str(family.device)
+        adapter = self.loaded.adapter
+        self.model = adapter.name
+        self.dtype = adapter.dtype
+        self.device = adapter.traits.runs_on or str(adapter.device)
         self.note = self.loaded.note
-        self._middle = self.loaded.fim_adapter if family.traits.is_fim else None
-        problem = self._middle.why_no_fills if self._middle else None
+        self._fim_adapter = self.loaded.fim_adapter if adapter.traits.is_fim else None
+        problem = self._fim_adapter.why_no_fills if self._fim_adapter else None
         if edits:
             problem = edit_model.edit_model_problem(self.loaded, edits)
         if problem:
-            raise ModelError(f"{family.name}: {problem}")
-        if self._middle is not None:
+            raise ModelError(f"{adapter.name}: {problem}")
+        if self._fim_adapter is not None:
             self.context_tokens = fim_prompt.max_snippet_tokens(self.loaded)
         else:
             self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.infill_config)
@@ -43,12 +43,12 @@ class Engine:
     @property
     def token_ms(self) -> float:
         """The recent time to decode a token; 0 if unknown."""
-        return self._middle.token_ms if self._middle else 0.0
+        return self._fim_adapter.token_ms if self._fim_adapter else 0.0
 
     @property
     def prompt_token_ms(self) -> float:
         """The recent time to prefill a token; 0 if unknown."""
-        return self._middle.prompt_token_ms if self._middle else 0.0
+        return self._fim_adapter.prompt_token_ms if self._fim_adapter else 0.0
 
     @property
     def ahead_tokens(self) -> int:
@@ -69,7 +69,7 @@ class Engine:
         """Starts to work on a request. Raises RequestError."""
         if self.edits:
             raise RequestError(FILLS_NOTHING_MESSAGE)
-        if self._middle is not None:
+        if self._fim_adapter is not None:
             return FimRun(self.loaded, request, deadline)
         return DiffusionRun(self.loaded, request, deadline)
 

@@ -36,16 +36,16 @@ if __name__ == "__main__":
 
 
 @torch.inference_mode()
-def cross_entropy_versus_uniform(family: ModelAdapter, vocabulary: Vocabulary) -> float:
+def cross_entropy_versus_uniform(adapter: ModelAdapter, vocabulary: Vocabulary) -> float:
     """Cross-entropy on plain code divided by that of a uniform distribution over the vocabulary; inf if it is NaN."""
-    prefix_ids = prompt.build_prompt_frame(vocabulary, family.infill_config, InfillRequest("", ())).leading_ids
-    prefix_ids = prefix_ids or prompt.tokenise_prefix(vocabulary, family.infill_config, "", 1)
+    prefix_ids = prompt.build_prompt_frame(vocabulary, adapter.infill_config, InfillRequest("", ())).leading_ids
+    prefix_ids = prefix_ids or prompt.tokenise_prefix(vocabulary, adapter.infill_config, "", 1)
     code = vocabulary.encode(_CODE)
-    with closing(family.open_prefix(())) as context:
+    with closing(adapter.open_prefix(())) as context:
         for _ in context.prefill():
             pass
         (logprobs,) = context.log_probabilities([[*prefix_ids, *code]])
-    share = -float(logprobs[-len(code) :].mean()) / math.log(family.traits.vocabulary_size)
+    share = -float(logprobs[-len(code) :].mean()) / math.log(adapter.traits.vocabulary_size)
     return share if math.isfinite(share) else math.inf
 
 
@@ -74,18 +74,18 @@ class LoadedModel:
     """A message about the model for the user, if there is one."""
 
     @classmethod
-    def from_adapter(cls, family: ModelAdapter) -> "LoadedModel":
+    def from_adapter(cls, adapter: ModelAdapter) -> "LoadedModel":
         """Uses the checkpoint's own settings, and no likelihoods if they are worse than guessing."""
-        stated = family.infill_config
-        control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
-        ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()
-        vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
-        constraints = ConstraintBuilder(vocabulary, family.infill_config, family.traits.vocabulary_size, family.device)
-        model = cls(family, family.infill_config, family.traits, vocabulary, constraints, family.traits.note)
-        if not family.traits.can_score or cross_entropy_versus_uniform(family, vocabulary) <= MAX_SHARE_OF_UNIFORM:
+        config = adapter.infill_config
+        control = (config.mask_token_id, config.expand_token_id, config.delete_token_id)
+        ends = cast("FimAdapter", adapter).stop_ids if adapter.traits.is_fim else ()
+        vocabulary = Vocabulary(adapter.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
+        constraints = ConstraintBuilder(vocabulary, config, adapter.traits.vocabulary_size, adapter.device)
+        model = cls(adapter, config, adapter.traits, vocabulary, constraints, adapter.traits.note)
+        if not adapter.traits.can_score or cross_entropy_versus_uniform(adapter, vocabulary) <= MAX_SHARE_OF_UNIFORM:
             return model
-        note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
-        return replace(model, traits=replace(family.traits, can_score=False), note=note)
+        note = _NO_CODE if adapter.traits.is_fim else _NOT_BELIEVED
+        return replace(model, traits=replace(adapter.traits, can_score=False), note=note)
 
     @property
     def fim_adapter(self) -> FimAdapter:

@@ -163,7 +163,7 @@ class IdlePrefillAdapter(ModelAdapter):
     """A family that keeps its prefixes in a `PrefixCache`, and prefills those of later requests while nobody waits."""
 
     prefixes: PrefixCache[Any]
-    ahead_piece_tokens: int
+    ahead_chunk_tokens: int
     """How many tokens to prefill ahead in one pass, for which a request may have to wait."""
     _ahead: Sequence[list[int]] = ()
 
@@ -186,7 +186,7 @@ class IdlePrefillAdapter(ModelAdapter):
         unread = [ids for ids in self._ahead if self.prefixes.cached_tokens(ids, exact=True) < len(ids)]
         self._ahead = ()  # if it fails, it is not tried again
         if unread:
-            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + self.ahead_piece_tokens]
+            chunk = unread[0][: self.prefixes.cached_tokens(unread[0], exact=True) + self.ahead_chunk_tokens]
             with closing(self.open_prefix(chunk, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread

@@ -236,10 +236,10 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     if arguments.edits and not edits:
         registry.open_checkpoint(arguments.model)  # first of all it must be there
         raise ModelError(edit_prompts.kind_advice(arguments.model))
-    family = registry.load_model(
+    adapter = registry.load_model(
         arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress
     )
-    engine = Engine(family, edits=edits)
+    engine = Engine(adapter, edits=edits)
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)
     engine.warm_up()

@@ -101,7 +101,7 @@ class FimRun(RequestRun[FimEvent]):
         """Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model = model
-        self._family = model.fim_adapter
+        self._adapter = model.fim_adapter
         self._request = request
         self._parts = text_and_holes(request)
         self._prompts = PromptBuilder(model, request)
@@ -120,8 +120,8 @@ class FimRun(RequestRun[FimEvent]):
             windows = dict.fromkeys((self._choose_window(0), self._prompts.windows[0]))
             branches = (self._begin(0, window)[0] for window in windows)
             prompts = ([*branch.prompt.ids, *branch.ids] for branch in branches)
-            if unread := [ids for ids in prompts if self._family.cached_tokens(ids, exact=True) < len(ids)]:
-                self._family.prefill_when_idle(*unread)
+            if unread := [ids for ids in prompts if self._adapter.cached_tokens(ids, exact=True) < len(ids)]:
+                self._adapter.prefill_when_idle(*unread)
             yield Done(self._request.id, Outcome.COMPLETE, self._counters.stats())
             return
         yield from self._fill_all()
@@ -144,7 +144,7 @@ class FimRun(RequestRun[FimEvent]):
         parts = TextAndHoles((text, suffix[len(line_suffix) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
-            self._family.prefill_when_idle(next_ids, self._later_ids)
+            self._adapter.prefill_when_idle(next_ids, self._later_ids)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the holes in order. The first one gets at least one pass, however late it is."""
@@ -266,8 +266,8 @@ class FimRun(RequestRun[FimEvent]):
             branch, text = self._begin(index, window)
             ids = [*branch.prompt.ids, *branch.ids]
             self._window, self._later_ids = window, self._later_ids or ids
-            previous_ids = self._family.cached_continuation(branch.prompt.ids)
-            context = stack.enter_context(closing(self._family.open_prefix(ids)))
+            previous_ids = self._adapter.cached_continuation(branch.prompt.ids)
+            context = stack.enter_context(closing(self._adapter.open_prefix(ids)))
             share, short = (None, len(ids)) if window is MIN_WINDOW else (_PREFILL_SHARE, self._prompts.short_tokens)
             if (yield from self._prefill_context(context, ids, share=share, short_tokens=short)):
                 break
@@ -286,19 +286,19 @@ class FimRun(RequestRun[FimEvent]):
             ids = [*branch.prompt.ids, *branch.ids]
             if self._request.reads_ahead and not unread and not self._can_prefill(len(ids)):
                 self._later_ids = ids
-                self._family.prefill_when_idle(ids)
-            cached_tokens = self._family.cached_tokens(ids)
+                self._adapter.prefill_when_idle(ids)
+            cached_tokens = self._adapter.cached_tokens(ids)
             unread[window] = len(ids) - cached_tokens
             if largest is None and self._can_prefill(unread[window]):
                 largest = window
-                if not self._request.quick or unread[window] * self._family.prompt_token_ms < _UNNOTICED_MS:
+                if not self._request.quick or unread[window] * self._adapter.prompt_token_ms < _UNNOTICED_MS:
                     break
             if largest and cached_tokens >= len(branch.prompt.ids):
                 return window
         return largest or min(unread, key=unread.__getitem__)
 
     def _can_prefill(self, tokens: int) -> bool:
-        ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
+        ends_s = time.monotonic() + tokens * self._adapter.prompt_token_ms / 1000
         return not self._is_after(ends_s, _PREFILL_SHARE)
 
     def _begin(self, index: int, window: PromptWindow) -> tuple[Branch, list[int] | None]:
@@ -347,9 +347,9 @@ class FimRun(RequestRun[FimEvent]):
     def _rerank(self, region: JointFillScorer) -> Iterator[FimEvent | None]:
         """Sorts the texts of each hole by how likely they make the region, beginning with the least confident hole."""
         ids = region.prompt.ids
-        if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._family.cached_tokens(ids)):
+        if not self._holes_with_alternatives() or not self._can_prefill(len(ids) - self._adapter.cached_tokens(ids)):
             return
-        with closing(self._family.open_prefix(ids)) as context:
+        with closing(self._adapter.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids, share=_PREFILL_SHARE, short_tokens=0)):
                 return
             decoder = Decoder(self._model, context, 0, None)

@@ -119,11 +119,11 @@ class PromptBuilder:
 
     def __init__(self, model: LoadedModel, request: InfillRequest) -> None:
         self._model = model
-        self._family = model.fim_adapter
+        self._adapter = model.fim_adapter
         self._request = request
-        self.uses_chat = bool(request.instruction) and self._family.chat_prompt("") is not None
+        self.uses_chat = bool(request.instruction) and self._adapter.chat_prompt("") is not None
         """Whether there is an instruction and the model has a chat template."""
-        self.windows = _SUFFIX_FIRST_WINDOWS if self._family.is_suffix_first else _WINDOWS
+        self.windows = _SUFFIX_FIRST_WINDOWS if self._adapter.is_suffix_first else _WINDOWS
         self._name = "" if request.name_comment else request.path
         """The file's name for the model's own file-name token; empty if a comment gives the name."""
         self._files = tuple(fit_snippets(request.context, max_snippet_tokens(model)))
@@ -162,7 +162,7 @@ class PromptBuilder:
         base = _forced_offset(prefix, typed_prefix)
         named_prefix = query.prepend_name_comment(self._request.name_comment, typed_prefix[:base])
         visible_prefix, visible_suffix = self._crop(named_prefix, suffix, window)
-        ids = self._family.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix, self._name)
+        ids = self._adapter.fim_prompt(self._file_text(window) + visible_prefix, visible_suffix, self._name)
         healed_bytes = len(typed_prefix[base : max(base, len(prefix))].encode())
         fill_prefix = hole.starts_with[: max(0, base - len(prefix))]
         typed, is_text = hole.starts_with[len(fill_prefix) :], self._request.language == "markdown"
@@ -199,7 +199,7 @@ class PromptBuilder:
         chat_query = InfillQuery(
             prefix, suffix, hole.single_line, limit, request.path, request.language, files, request.instruction, draft
         )
-        ids = self._family.chat_prompt(chat.user_message(chat_query), _opening_fence(chat_query)) or []
+        ids = self._adapter.chat_prompt(chat.user_message(chat_query), _opening_fence(chat_query)) or []
         limit += estimate_tokens(prefix.rpartition("\n")[2]) + 8
         return FimPrompt(tuple(ids), b"", 0, hole.starts_with, 1, limit, hole.single_line, query=chat_query)
 

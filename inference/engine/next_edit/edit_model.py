@@ -60,8 +60,8 @@ class NextEditRewriteRun(NextEditRun):
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.unchanged_answer())
-        family = self._model.fim_adapter
-        with closing(family.open_prefix(ids)) as context:
+        adapter = self._model.fim_adapter
+        with closing(adapter.open_prefix(ids)) as context:
             if not (yield from self._prefill_context(context, ids)):
                 return ()
             tokens = yield from self._decode(context, draft, prompt.stop_strings)

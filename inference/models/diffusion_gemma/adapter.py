@@ -36,7 +36,7 @@ def cache_budget(network: DiffusionNetwork, infill_config: InfillConfig, free_by
 class DiffusionGemmaAdapter(IdlePrefillAdapter):
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
-    ahead_piece_tokens = 128
+    ahead_chunk_tokens = 128
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ _NO_FILLS = (
 class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
     """A loaded model. Only its prefix cache changes."""
 
-    ahead_piece_tokens = 16
+    ahead_chunk_tokens = 16
 
     def __init__(
         self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: CausalNetwork, dtype: str, runs_on: str = ""
