@@ -16,7 +16,7 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.inline_completion import (
     DID_ACCEPT,
     DID_REJECT,
-    DID_REST,
+    DID_REST_CURSOR,
     DidAcceptParams,
     DidRejectParams,
     DidRestCursorParams,
@@ -90,7 +90,7 @@ METHODS: dict[str, MethodHandler] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: MethodHandler(lambda session, params: session.editor.cancel(params.token)),
     DID_ACCEPT: MethodHandler(did_accept, params=DidAcceptParams),
     DID_REJECT: MethodHandler(did_reject, params=DidRejectParams),
-    DID_REST: MethodHandler(did_rest_cursor, lambda: None, DidRestCursorParams),
+    DID_REST_CURSOR: MethodHandler(did_rest_cursor, lambda: None, DidRestCursorParams),
     types.NOTEBOOK_DOCUMENT_DID_OPEN: MethodHandler(documents.notebook_did_open),
     types.NOTEBOOK_DOCUMENT_DID_CHANGE: MethodHandler(documents.notebook_did_change),
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: MethodHandler(documents.notebook_did_close),

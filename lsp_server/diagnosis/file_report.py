@@ -28,7 +28,8 @@ _ADVICE = (
 
 def examine_settings(configuration: Configuration) -> Iterator[CheckResult]:
     """Where the settings of a file or folder outside of editors come from, and their problems."""
-    sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(VARIABLE_PREFIX))]
+    variables = sorted(name for name in os.environ if name.startswith(VARIABLE_PREFIX))
+    sources = [*map(str, configuration.settings_files), *variables]
     description = ", ".join(sources) or f"the defaults (no {FILE_NAME} in {configuration.folders[0].root})"
     yield CheckResult("settings", Grade.OK, f"{description}; doctor cannot see your editor's settings")
     for problem in configuration.problems:

@@ -24,7 +24,7 @@ from lsp_server.syntax.lines import line_end, line_start
 
 DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
-DID_REST = "infill/didRest"
+DID_REST_CURSOR = "infill/didRest"
 TRIGGER_CHARACTERS = (".", "(", "=", ":")
 """Only a few, since each one opens the editor's list with the items of all servers."""
 

@@ -156,7 +156,7 @@ class Configuration:
         return [*visible, f"{hidden} more settings could not be used; correct these first"] if hidden > 0 else visible
 
     @property
-    def files(self) -> list[Path]:
+    def settings_files(self) -> list[Path]:
         return [file.path for file in tuple(self._files.values()) if file.layer]
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ def test_a_document_has_the_settings_of_its_folder(tmp_path: Path) -> None:
     markers = [configuration.for_uri((path / "m.py").as_uri()).marker for path in (a, b, inner, tmp_path)]
     assert markers == ["@a", "@b", "@inner", "???"]
     assert configuration.for_uri("untitled:Untitled-1").marker == "@a"
-    assert configuration.files == [path / "infill-ls.toml" for path in (a, b, inner)]
+    assert configuration.settings_files == [path / "infill-ls.toml" for path in (a, b, inner)]
 
 
 def test_each_file_above_a_document_counts_and_secrets_add_up(tmp_path: Path) -> None:
