@@ -51,7 +51,7 @@ PartnerKind = Literal[
     "codellama",
     "granite",
 ]
-"""How to ask an autoregressive server to fill a hole.
+"""The API of an autoregressive server for filling a hole.
 
 `auto` finds out. `suffix` is /v1/completions with a suffix, `infill` llama.cpp's /infill, `chat` /v1/chat/completions.
 A model family is /v1/completions with that family's fill-in-the-middle tokens.
@@ -114,7 +114,7 @@ def _installation() -> list[object]:
 
 
 class HoleKind(StrEnum):
-    """The syntactic kind of a hole. It sets the hole's room when `Hole.max_tokens` is 0."""
+    """The syntactic kind of a hole. It decides the fill's token limit if `Hole.max_tokens` is 0."""
 
     EXPRESSION = "expression"
     ARGUMENTS = "arguments"
@@ -161,12 +161,12 @@ class Snippet(_Message, frozen=True, tag="snippet"):
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text has at most, usually: estimated without the model's tokenizer."""
+    """An upper estimate of the number of tokens in a text, without the model's tokenizer."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def fit_snippets(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
-    """The first snippets that fit into so many tokens together; of the next one, the whole lines that fit."""
+    """The first snippets that together fit into `max_tokens`, and the whole lines of the next one that still fit."""
     for snippet in snippets:
         max_tokens -= estimate_tokens(snippet.path)
         data = snippet.text.encode("utf-8", "replace")

@@ -12,7 +12,7 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same, with its line breaks."""
+    """`printable`, but keeps line breaks."""
     return "\n".join(map(printable, text.split("\n")))
 
 

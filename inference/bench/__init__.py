@@ -19,7 +19,7 @@ limit_spinning()  # as in the worker
 
 
 class BenchError(Exception):
-    """A benchmark cannot be run, or measures something else than it should; str() says why, for the user."""
+    """A benchmark cannot run, or would not measure what it should. str() tells the user why."""
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:

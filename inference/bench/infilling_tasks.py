@@ -62,7 +62,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return self.canonical_solution.index(self.solution)
 
     def is_in_half(self, half: str) -> bool:
-        """Whether it is of the half `tuning` or `report`: by its file, if the data does not say."""
+        """Whether the task is of the half `tuning` or `report`, judging by its file if the data does not say."""
         file = self.task_id.rpartition(":")[0].encode()
         return half == (self.half or ("tuning", "report")[zlib.crc32(file) % 2])
 
@@ -73,7 +73,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return code.startswith(words) and not (words[-1].isidentifier() and code[len(words) :][:1].isidentifier())
 
     def llama_infill_body(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
-        """What to ask llama.cpp's `/infill`, once so many characters are typed."""
+        """The request body for llama.cpp's `/infill`, after `typed` characters of the solution."""
         return {
             "input_prefix": self.prefix,
             "input_suffix": self.suffix_text,
@@ -135,7 +135,7 @@ class TaskResult(msgspec.Struct, frozen=True):
     probs: tuple[float, ...] = ()
 
     def confident_start(self, task: InfillingTask, min_prob: float) -> str:
-        """The fill as the server shows it unasked: up to its first token with a lower probability."""
+        """The fill as an automatic suggestion: it ends before its first token less likely than `min_prob`."""
         offset = first_unlikely_offset(self.pieces, self.probs, min_prob)
         if offset is None:
             return self.text
@@ -190,10 +190,10 @@ def results_summary(results: Sequence[TaskResult]) -> dict[str, float]:
 
 
 def cut_summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult], min_prob: float) -> dict[str, float]:
-    """What the user sees of the fills that end before their first token with a lower probability than `min_prob`.
+    """Summarises what the user sees of fills that end before their first token less likely than `min_prob`.
 
-    `shown` is the share of the holes, `right` that of those shown which are right as far as they go. The characters are
-    the mean of a hole, and `whole` is the share of the holes with their whole text.
+    `shown` is the share of holes with a fill, `right` the share of these whose fill is a correct start. The characters
+    are means per hole, and `whole` is the share of holes that show the whole solution.
     """
     texts = [result.confident_start(task, min_prob).strip() for task, result in zip(tasks, results, strict=True)]
     shown_tasks = [(task, text) for task, text in zip(tasks, texts, strict=True) if text]

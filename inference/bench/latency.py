@@ -1,4 +1,4 @@
-"""Our engine against other ways to run the same weights, in one run.
+"""Compares our engine with other ways to run the same weights, in one run.
 
 All sections measure one network, a checkpoint's or one of random weights, on random tokens, which take as long as code;
 no stopping rule applies. Its last line is one JSON object. The figures are medians; compare ratios, not machines.
@@ -37,7 +37,7 @@ SUFFIX_TOKENS = 16
 SPREAD, ROUTER_SPREAD = 0.02, 2.0
 """Standard deviations. With the small one all experts of a router score alike, and any rounding changes the choice."""
 _NEVER_STOPS = 1e-30
-"""A confidence that no answer has."""
+"""A confidence threshold that no answer reaches."""
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,
     "hidden_size": 2816,
@@ -187,7 +187,7 @@ class LatencyBench:
         return context
 
     def _infill(self, cache: PrefixCache[EncodedKeysValues] | None, ids: Sequence[int], suffix: int) -> None:
-        """Behind `ids`, which nothing knows, or which are in the `cache` but for one more token."""
+        """Fills after `ids`, which are not cached, or all but their last token in the `cache`."""
         ids = [*ids, *self._ids(1)] if cache else ids
         with closing(self._encoded(cache or self._cache(), ids)) as context:
             self._denoise(context, LINE_TOKENS, suffix)

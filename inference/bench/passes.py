@@ -1,8 +1,8 @@
-"""How fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
+"""Measures how fast a fill-in-the-middle model prefills and decodes here, alone or beside llama.cpp.
 
-Fills each line cold, then as the next keystroke finds it, then a new line below it; and our engine once more as if the
-worker had read ahead while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with
-flags) with the same file, and asks all in turns, line by line, with the servers that --url names, such as
+Fills each line cold, then after the next keystroke, then a new line below it; and our engine once more as if the worker
+had prefilled while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with flags)
+with the same file, and fills in turns, line by line, also with the servers that --url names, such as
 `infill-ls serve --http`. Its last line of output is one JSON object; compare ratios, not machines.
 """
 
@@ -44,7 +44,7 @@ _CASES = ("cold", "next_key", "new_line")
 
 @dataclass(frozen=True)
 class FillTiming:
-    """What one line took: the tokens and milliseconds of reading the prompt and of writing."""
+    """The tokens and milliseconds of prefill and of decoding for one line."""
 
     seconds: float
     prompt_tokens: int
@@ -128,7 +128,7 @@ def _line_below(task: InfillingTask) -> InfillingTask:
 
 
 def _rested_s(engine: Engine, tasks: Sequence[InfillingTask]) -> float:
-    """The mean seconds of a line whose prompt was read ahead; the text is unlike any that was asked before."""
+    """The mean seconds of a line whose prompt was prefilled ahead, in text unlike that of any earlier request."""
     timings = []
     for task in tasks:
         moved = replace(task, prompt=f"\n{task.prompt}")
@@ -172,7 +172,7 @@ def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
 
 
 def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
-    """What a server says of its times. Raises BenchError."""
+    """The timing that a server reports. Raises BenchError."""
     began = time.perf_counter()
     body = task.llama_infill_body(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True}
     timings = post_to_llama(url, body, _TIMEOUT_S).get("timings")

@@ -1,4 +1,4 @@
-"""A stand-in for an editor: types into documents of a real server process, in raw JSON over stdio.
+"""A scripted editor: types into documents of a real server process, in raw JSON over stdio.
 
 Knows the protocol's messages as JSON, and nothing of the server's code.
 """
@@ -103,7 +103,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         return offer.start + len(offer.text)
 
     def status_at(self, uri: str, cursor: int) -> dict[str, Any]:
-        """What the server says about itself and a place in a document."""
+        """The server's status, with the report about a position in a document."""
         params = {"textDocument": {"uri": uri}, "position": position_of(self.texts[uri], cursor)}
         status: dict[str, Any] = self.request("infill/status", params)
         return status
@@ -138,10 +138,10 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         """Sends a request that the server refuses without doing anything, and waits for the answer."""
         self._request("no/such/method", None)
 
-    def wait_until_ready(self, patience_s: float = TIMEOUT_S) -> dict[str, Any]:
+    def wait_until_ready(self, limit_s: float = TIMEOUT_S) -> dict[str, Any]:
         """The state of the worker once it has its model. Raises BenchError if it does not get it in time."""
         status: dict[str, Any]
-        give_up = time.monotonic() + patience_s
+        give_up = time.monotonic() + limit_s
         while (status := self.request("infill/status", None))["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
                 raise BenchError(f"the worker is {status['state']}: {status.get('detail', '')}")
@@ -187,6 +187,6 @@ def position_of(text: str, offset: int) -> dict[str, int]:
 
 
 def offset_of(text: str, line: int, character: int) -> int:
-    """Both count from 0. A place after a line's end is that end."""
+    """The offset of a line and a character, both from 0. A character after a line's end is that end."""
     *above, last = text.split("\n")[: line + 1]
     return sum(len(line_above) + 1 for line_above in above) + min(character, len(last))

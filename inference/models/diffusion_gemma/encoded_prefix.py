@@ -21,7 +21,7 @@ from inference.models.prefix_cache import PrefixCache
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
 """A growing buffer gets room for this many more rows, or for this part of its rows: typing rarely copies it."""
 _CHUNK_TOKENS = 512
-"""Encoded in one pass, so that no step of a request takes long."""
+"""How many tokens to encode per pass, so that no step of a request takes long."""
 
 
 @dataclass(eq=False)
@@ -60,9 +60,9 @@ def new_prefix_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[E
 
 
 class EncodedPrefix:
-    """A prefix that a request reads and, until it holds all its tokens, encodes: an `EncoderCache`.
+    """A prefix that a request uses and, until all its tokens are encoded, extends: an `EncoderCache`.
 
-    `reused_tokens` were there before. It must be closed.
+    `reused_tokens` were cached before. It must be closed.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class EncodedPrefix:
         return self._rows(layer_index, self.length, self.length + keys.shape[2])
 
     def commit(self, ids: Sequence[int]) -> None:
-        """The rows of these tokens are written in every layer and count from now on."""
+        """Counts these tokens as encoded, after their rows were written in every layer."""
         self._cached.entry.ids[self.length :] = ids
         self._cached.length += len(ids)
         self._cached.is_growing = self.length < len(self._ids)
@@ -123,7 +123,7 @@ class EncodedPrefix:
         return layer.keys[:, :, first:end], layer.values[:, :, first:end]
 
     def close(self) -> None:
-        """Returns the rows. Views of this prefix must not be used afterwards."""
+        """Releases the cache entry. Views of this prefix must not be used afterwards."""
         self._views.clear()
         self._cache.release(self._cached)
 

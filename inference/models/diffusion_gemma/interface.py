@@ -1,4 +1,4 @@
-"""What DiffusionGemma's adapter and its prefix cache need from a network of any library.
+"""The interface of DiffusionGemma networks of any library, for the adapter and the prefix cache.
 
 Ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its own
 library, (B, heads, rows, head size); both libraries slice and assign to slices alike, and `ArrayOps` covers their
@@ -39,7 +39,7 @@ class ArrayOps:
 
 
 class EncoderCache(Protocol):
-    """The encoded rows before new ones; it may store these."""
+    """The encoded rows before new ones. It may store the new ones."""
 
     @property
     def length(self) -> int: ...
@@ -60,7 +60,7 @@ class LayerKeysValues:
 class PrefixView:
     """An encoded prefix of `length` tokens: an `EncoderCache` that stores nothing.
 
-    Sliding layers hold only their window. All canvases, or continuations, stand after the same prefix.
+    Sliding layers hold only their window. All canvases, or continuations, follow the same prefix.
     """
 
     layers: Sequence[LayerKeysValues]

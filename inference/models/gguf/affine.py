@@ -1,4 +1,4 @@
-"""The weights in a GGUF tensor's bytes: in float32, or as affine groups of 32, weight = scale * code + bias.
+"""Decodes the bytes of a GGUF tensor: to float32, or to affine groups of 32, weight = scale * code + bias.
 
 The codes of most types are such groups already and stay as they are. Those of the K types with groups of 16 do not:
 their numbers are rounded once more. Knows arrays of NumPy alone. Shapes: n rows of I columns, of whatever dimensions.

@@ -1,4 +1,4 @@
-"""What a GGUF file's keys and tensors mean: config.json's keys and the hub's names of the weights, by architecture."""
+"""Maps a GGUF file's keys and tensors to config.json's keys and the hub's weight names, by architecture."""
 
 import re
 import struct
@@ -99,7 +99,7 @@ _SAMPLER = {
 _TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
 _MAX_FACTORS: Final = 4096
 _NOT_ROTATED: Final = 1e10
-"""What a pair of numbers that no position turns has for its frequency's divisor, or more."""
+"""The least divisor of the frequency of a pair of dimensions without rotary embedding."""
 
 
 def hub_config(file: GgufFile) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def hub_config(file: GgufFile) -> dict[str, Any]:
 
 
 def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """DiffusionGemma's, with generation_config.json's content as `generation_config`."""
+    """The equivalent of DiffusionGemma's config.json, with generation_config.json as `generation_config`."""
     if not file.tensors.keys() >= {name for name in _DIFFUSION_PLAIN if name.startswith("self_cond")}:
         raise ModelError(f"{file.path}: an early converter left out its self-conditioning; download a newer file")
     text = dict(stated) | {name: _number(file, f"{_DIFFUSION}.{key}") for name, key in _DIFFUSION_KEYS.items()}
@@ -157,7 +157,7 @@ def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, An
 
 
 def _rotary_share(file: GgufFile) -> float:
-    """Which part of a full layer's head is turned by its position: where the frequencies' divisors are small."""
+    """The share of a full-attention layer's head with rotary embedding: the pairs whose frequency divisor is small."""
     factors = file.tensors.get(_ROPE_FACTORS)
     if factors is None:
         return 0.25

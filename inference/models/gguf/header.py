@@ -21,7 +21,7 @@ DOWNLOAD_AGAIN = "download it again"
 
 
 class TensorType(NamedTuple):
-    """How ggml stores numbers: in blocks of `block_size` numbers and `block_bytes` bytes."""
+    """A storage format of ggml: blocks of `block_size` numbers in `block_bytes` bytes."""
 
     name: str
     block_size: int
@@ -66,7 +66,7 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """The place of a metadata array in the file, checked to be `count` items of this type."""
+    """The byte range of a metadata array in the file, checked to hold `count` items of this type."""
 
     type_: int
     count: int
@@ -84,7 +84,7 @@ class GgufFile:
     tensors: dict[str, GgufTensor]
 
     def strings(self, key: str) -> list[str]:
-        """An array of strings; empty if there is none. Raises ModelError."""
+        """Reads an array of strings; empty if there is none. Raises ModelError."""
         content = self._items(key, (STRING,), "texts")
         texts = []
         offset = 0
@@ -98,7 +98,7 @@ class GgufFile:
         return texts
 
     def numbers(self, key: str) -> tuple[float, ...]:
-        """An array of finite numbers, whole or not; empty if there is none. Raises ModelError."""
+        """Reads an array of finite numbers, integers or floats; empty if there is none. Raises ModelError."""
         content = self._items(key, SCALARS, "numbers")
         if not content:
             return ()
@@ -109,7 +109,7 @@ class GgufFile:
         return values
 
     def _items(self, key: str, types: Collection[int], what: str) -> bytes:
-        """The items of an array of one of these types; empty if there is none. Raises ModelError."""
+        """Reads the bytes of an array of one of these types; empty if there is none. Raises ModelError."""
         array = self.arrays.get(key)
         if array and array.type_ not in types:
             raise ModelError(f"{self.path}: {key} is no list of {what}; {DOWNLOAD_AGAIN}")
@@ -120,7 +120,7 @@ class GgufFile:
 
 
 def open_file(path: Path) -> FileIO:
-    """To `read_bytes` from. Raises ModelError."""
+    """Opens a file for `read_bytes`. Raises ModelError."""
     try:
         return path.open("rb", buffering=0)
     except OSError as error:
@@ -128,7 +128,7 @@ def open_file(path: Path) -> FileIO:
 
 
 def read_bytes(stream: FileIO, begin: int, end: int) -> bytes:
-    """These bytes of an opened file. Raises ModelError if they no longer exist."""
+    """Reads a range of bytes of an open file. Raises ModelError if they no longer exist."""
     try:
         stream.seek(begin)
         content = stream.read(end - begin)
@@ -156,13 +156,13 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 
 def part_number(path: Path) -> int:
-    """Which part of a model a file is, by its name, from 1 on; 0: it is whole. The first stands for all."""
+    """The number of a part of a split model, by its file name, from 1; 0 for a whole model. Part 1 stands for all."""
     match = _PART.search(path.name)
     return int(match[1]) if match else 0
 
 
 def later_parts(path: Path) -> Iterator[Path]:
-    """The other files of a model, by the name of its first."""
+    """The other files of a split model, by the name of its first."""
     match = _PART.search(path.name)
     count = int(match[2]) if match else 1
     names = (f"{_PART.sub('', path.name)}-{part:05}-of-{count:05}{EXTENSION}" for part in range(2, count + 1))
@@ -170,7 +170,7 @@ def later_parts(path: Path) -> Iterator[Path]:
 
 
 def read_header(path: Path) -> GgufFile:
-    """The header of a file, with the tensors of all its parts if it is the first of several.
+    """Reads the header of a file, with the tensors of all parts if it is the first of several.
 
     Raises ModelError if one is missing, no GGUF file, truncated, or contradicts itself.
     """
@@ -347,7 +347,7 @@ class _Reader:
         self._skip(0)
 
     def _reach(self, end: int) -> None:
-        """Reads on until `end`. Reserves nothing for data that the file does not have."""
+        """Reads up to `end`, without allocating memory for data that the file does not have."""
         if end > self._size:
             raise self._wrong(f"it is cut off: its header continues beyond its {self._size} bytes")
         if end > HEADER_LIMIT_BYTES:

@@ -40,7 +40,7 @@ _BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def read_tokenizer(file: GgufFile) -> Tokenizer:
-    """The tokenizer of a file. Its control tokens are special, as are all that fill the middle. Raises ModelError."""
+    """Reads the tokenizer of a file. Its control tokens and its FIM tokens are special. Raises ModelError."""
     kind, split = (str(file.metadata.get(f"{_KEY}.{key}", ""))[:40] for key in ("model", "pre"))
     if kind not in ("llama", _GEMMA) and (kind != "gpt2" or split not in _SPLITS):
         supported = ", ".join(map(repr, _SPLITS))
@@ -89,7 +89,7 @@ def byte_level_bpe(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ..
 
 
 def without_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
-    """SentencePiece's puts a space before each text and takes it out again; now text stays as it is."""
+    """Stops a SentencePiece tokenizer from adding a space before each text when encoding, and removing it again."""
     tokenizer.normalizer = normalizers.Replace(" ", _SPACE)
     tokenizer.pre_tokenizer = None
     tokenizer.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
@@ -125,7 +125,7 @@ def _merges_by_score(
 
 
 def _pairs(text: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Every pair of pieces that is a piece itself."""
+    """Every pair of pieces whose concatenation is a piece itself."""
     for token in text:
         cuts = ((token[:offset], token[offset:]) for offset in range(1, len(token)))
         yield from (pair for pair in cuts if pair[0] in text and pair[1] in text)

@@ -10,12 +10,12 @@ from inference.models.mlx.machine import is_default, require_mlx_device, unusabl
 
 
 def _needs_vlm(checkpoint: Checkpoint) -> bool:
-    """Whether it has mlx-vlm's layers; those of causal models are ours."""
+    """Whether the model needs mlx-vlm's layers; those of causal models are ours."""
     return checkpoint.model_type == "diffusion_gemma"
 
 
 def runs_by_default(checkpoint: Checkpoint) -> bool:
-    """Whether it runs here by default, if no device is named."""
+    """Whether the model runs in MLX here if no device is named."""
     return is_default(with_vlm=_needs_vlm(checkpoint))
 
 

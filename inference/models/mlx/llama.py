@@ -28,7 +28,7 @@ _FREE_ROWS = 4
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """(O, I) weights in the format of their products."""
+    """(O, I) weights in the dtype of the computation."""
 
     weight: mx.array
 
@@ -42,7 +42,7 @@ class DenseMatrix:
 
 @dataclass(frozen=True)
 class PackedMatrix:
-    """(O, I) weights as `PackedWeight` has them."""
+    """(O, I) weights in the format of `PackedWeight`."""
 
     words: mx.array  # uint32 (O, I * bits / 32)
     scales: mx.array  # float16 (O, I / 32)
@@ -62,7 +62,7 @@ Matrix = DenseMatrix | PackedMatrix
 
 
 class ScaledRows(NamedTuple):
-    """Rows (n, I) in the format of products, and the factor (n, 1) that these lack, if any."""
+    """Rows (n, I) in the dtype of the computation, and the factor (n, 1) by which they were divided, if any."""
 
     rows: mx.array
     factor: mx.array | None
@@ -70,7 +70,7 @@ class ScaledRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Projection:
-    """From the width to heads."""
+    """The projection of hidden states to queries, keys or values."""
 
     matrix: Matrix
     bias: mx.array | None
@@ -142,8 +142,8 @@ class MlxLlamaNetwork(CausalNetwork):
         *,
         is_interleaved: bool,
     ) -> None:
-        """`periods` (D / 2,): in how many positions each pair of a head's numbers turns by one radian. `dtype`: of
-        products. `is_interleaved`: such pairs are neighbours, otherwise of both halves of a head.
+        """`periods` (D / 2,): the positions per radian of each rotary pair, the inverse of `inv_freq`. `dtype`: that of
+        matrix products. `is_interleaved`: the rotary layout is interleaved, otherwise half-split.
         """
         self.config = config
         self.device = torch.device("cpu")
@@ -206,7 +206,7 @@ class MlxLlamaNetwork(CausalNetwork):
         return mx.fast.rms_norm(rows, weight, self.config.rms_norm_eps)
 
     def _operand(self, rows: mx.array) -> ScaledRows:
-        """Float32 rows as they are multiplied."""
+        """Converts float32 rows to the dtype of products, and scales them in float16."""
         if self._dtype != mx.float16:
             return ScaledRows(rows.astype(self._dtype), None)
         largest = mx.maximum(mx.abs(rows).max(-1, keepdims=True), _LEAST)
@@ -228,7 +228,7 @@ class MlxLlamaNetwork(CausalNetwork):
         return heads.transpose(0, 2, 1, 3)
 
     def _apply_rotary(self, heads: mx.array, start: int) -> mx.array:
-        """Heads (..., n, D) turned to their positions, from `start` on. Turns add up, so cached keys can be moved."""
+        """Applies the rotary embedding to heads (..., n, D) at positions from `start` on. Rotations add up."""
         periods = self._periods if start >= 0 else -self._periods  # on a GPU offsets are not negative
         return mx.fast.rope(
             heads,

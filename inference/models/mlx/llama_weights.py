@@ -25,7 +25,7 @@ _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
 def load_adapter(
     checkpoint: Checkpoint, device: MlxDeviceInfo, dtype: str | None, progress: OnProgress
 ) -> LlamaFimAdapter:
-    """The model in the memory of this machine. Raises ModelError."""
+    """Loads the model. Raises ModelError."""
     tokenizer = tokenizer_files.load_tokenizer(checkpoint)
     progress(0.05, "checking memory")
     builder = MlxNetworkBuilder(checkpoint, device, dtype)
@@ -46,12 +46,12 @@ class MlxNetworkBuilder:
         self._plain = machine.DTYPES_BY_GPU[device.on_gpu]
         self._file_dtype = self._weights.packed_dtype
         self.dtype = self._chosen_dtype(checkpoint.name, device, requested)
-        """Of the weights: the bits of most of the file's, 8 bits, or a plain format."""
+        """The dtype of the weights: the bits of most weights in the file, 8 bits, or a plain dtype."""
         packed = "float16" if device.on_gpu else "float32"
         self._product_dtype = self.dtype if self.dtype in self._plain else packed
 
     def network(self, progress: OnProgress) -> MlxLlamaNetwork:
-        """The network, in MLX's memory. Raises ModelError if the weights differ from the checkpoint's description."""
+        """Builds the network in MLX's memory. Raises ModelError if the weights differ from the checkpoint's config."""
         count, layers = self._config.num_hidden_layers, []
         for layer_index in range(count):
             share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count

@@ -14,9 +14,9 @@ from inference.models.family import ModelError
 
 DEVICE, GPU = "mlx", "Apple GPU"
 _WORKING_SET = 0.75
-"""Which part of the memory a GPU may use, if MLX does not say."""
-_KEPT_BYTES = 1 << 30
-"""How much unused memory MLX may keep for later; passes of every width need other buffers."""
+"""The share of the memory that a GPU may use, if MLX does not say."""
+_CACHED_BYTES = 1 << 30
+"""How much unused memory MLX may cache; passes of each width need other buffers."""
 DTYPES_BY_GPU = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
 """The plain dtypes, with and without a GPU, the usual one first. On a CPU MLX multiplies experts in float32 alone."""
 
@@ -84,11 +84,11 @@ def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:
 
 
 def configure_mlx(device: MlxDeviceInfo) -> None:
-    """Settings of MLX for a model that stays."""
+    """Configures MLX for a model that stays loaded."""
     import mlx.core as mx
 
     if device.on_gpu:
         mx.set_wired_limit(device.total_bytes)  # keep weights in memory that were not used for a while
-        mx.set_cache_limit(_KEPT_BYTES)
+        mx.set_cache_limit(_CACHED_BYTES)
     else:
         mx.disable_compile()  # on a CPU it calls a C++ compiler, which may be missing
