@@ -49,12 +49,12 @@ def cross_entropy_versus_uniform(adapter: ModelAdapter, vocabulary: Vocabulary) 
     return share if math.isfinite(share) else math.inf
 
 
-_NOT_BELIEVED = (
+_UNRELIABLE_SCORES_NOTE = (
     "its encoder predicts plain code no better than random guessing, so candidates are ranked by the canvas alone, "
     "which ranks them worse; the checkpoint may be damaged or converted wrongly: download it again, or choose "
     "another model"
 )
-_NO_CODE = (
+_NO_CODE_NOTE = (
     "it predicts plain code no better than random guessing, so its fills will be useless; the checkpoint may be "
     "damaged or converted wrongly: download it again, or choose another model"
 )
@@ -84,7 +84,7 @@ class LoadedModel:
         model = cls(adapter, config, adapter.traits, vocabulary, constraints, adapter.traits.note)
         if not adapter.traits.can_score or cross_entropy_versus_uniform(adapter, vocabulary) <= MAX_SHARE_OF_UNIFORM:
             return model
-        note = _NO_CODE if adapter.traits.is_fim else _NOT_BELIEVED
+        note = _NO_CODE_NOTE if adapter.traits.is_fim else _UNRELIABLE_SCORES_NOTE
         return replace(model, traits=replace(adapter.traits, can_score=False), note=note)
 
     @property

@@ -72,7 +72,7 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
     """The models on this machine, each file once, largest first. `on_file` receives the number of files read and of all
     files: 200 take seven seconds.
     """
-    files = list(_distinct())
+    files = list(_unique())
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
@@ -87,10 +87,10 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
 
 def find_foreign_model_file(name: str) -> str:
     """The path of the first model to which `discover_foreign_models` gives this name, or "". Reads no header."""
-    return next((str(model_store.real_path(path)) for _, label, path in _distinct() if printable(label) == name), "")
+    return next((str(model_store.real_path(path)) for _, label, path in _unique() if printable(label) == name), "")
 
 
-def _distinct() -> Iterator[tuple[str, str, Path]]:
+def _unique() -> Iterator[tuple[str, str, Path]]:
     """Program, name and path of the first files, each only once even if several links lead to it."""
     visited = set()
     for program, name, path in _files():
@@ -123,7 +123,7 @@ def _files() -> Iterator[tuple[str, str, Path]]:
     for folder in (Path(chosen),) if chosen else usual:
         yield from _ollama_files(folder)
     for program, folder in _folders():
-        for path in (path for path in _walked(folder) if path.suffix.lower() == header.EXTENSION):
+        for path in (path for path in _walk(folder) if path.suffix.lower() == header.EXTENSION):
             if header.part_number(path) < 2:
                 yield program, path.stem, path
 
@@ -147,7 +147,7 @@ def _folders() -> Iterator[tuple[str, Path]]:
 def _ollama_files(folder: Path) -> Iterator[tuple[str, str, Path]]:
     """The models of its manifests, named as Ollama's user knows them: `qwen2.5-coder:0.5b`."""
     manifests = folder / "manifests"
-    for manifest in _walked(manifests):
+    for manifest in _walk(manifests):
         parts = manifest.relative_to(manifests).parts
         if len(parts) < 2:
             continue
@@ -165,7 +165,7 @@ def _blob(manifest: Path) -> str:
     return next((digest[1] for digest in digests if digest), "")
 
 
-def _walked(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path) -> Iterator[Path]:
     """The files below a folder, at most `_DEPTH` levels deep. Follows no links to folders, reads `_MAX_ENTRIES`."""
     remaining = _MAX_ENTRIES
     folders = [(folder, 0)]

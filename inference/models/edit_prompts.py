@@ -65,13 +65,13 @@ class EditPrompt:
         if self.blocks:
             first, last, _ = rewritten_blocks(self.blocks, answer)
             return add_marks(self.blocks[first:last], first + 1)
-        return self.opening + _plain(self.current).removeprefix(self.forced)
+        return self.opening + _to_lf(self.current).removeprefix(self.forced)
 
     def answer_with(self, new: str, stops: Sequence[str]) -> str:
         """The answer that makes the region `new`, unless a stop string would cut that. `stops` are the client's."""
         end = self.stop_strings[0]
         new = self.current if any(stop in new for stop in (*self.stop_strings, *stops)) else new
-        answer = self.opening + (new if end.startswith("\n") else _ended(new)).removeprefix(self.forced)
+        answer = self.opening + (new if end.startswith("\n") else _with_eol(new)).removeprefix(self.forced)
         answer = add_marks([new, *[""] * (len(self.blocks) - 1)]) if self.blocks else answer
         return answer if any(stop in end for stop in stops) else answer + end
 
@@ -107,7 +107,7 @@ class EditPrompt:
             answer = answer.removeprefix(mark + "\n").replace(mark, "")
         if not answer.strip():
             return self.current
-        plain = _plain(self.current)
+        plain = _to_lf(self.current)
         new = (self.forced + answer).rstrip("\n") + plain[len(plain.rstrip("\n")) :]
         return new.replace("\n", "\r\n") if "\r\n" in self.current else new
 
@@ -130,7 +130,7 @@ class _Excerpt:
 
     def region(self, mark: str = "") -> str:
         """The region with a mark for the cursor, and a line feed at its end."""
-        return _ended(self.current[: self.cursor] + mark + self.current[self.cursor :])
+        return _with_eol(self.current[: self.cursor] + mark + self.current[self.cursor :])
 
     @property
     def region_above_cursor(self) -> str:
@@ -212,11 +212,11 @@ def edit_prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | No
         return None
     excerpt = _Excerpt(
         path=request.path,
-        lines_above=_plain(lines_above),
-        current=_plain(current),
-        lines_below=_plain(lines_below),
+        lines_above=_to_lf(lines_above),
+        current=_to_lf(current),
+        lines_below=_to_lf(lines_below),
         first=first + 1,
-        cursor=len(_plain(request.text[start:cursor])),
+        cursor=len(_to_lf(request.text[start:cursor])),
         hunks=tuple(hunk for hunk in request.hunks if _may_show(hunk, spec.control_tokens))[-_MAX_HUNKS:],
     )
     forced = excerpt.region_above_cursor if spec.forces_start else ""
@@ -246,7 +246,7 @@ def parse_edit_prompt(prompt: str) -> tuple[EditPrompt, NextEditRequest] | None:
             )
             continue
         above, current, below = excerpt.lines_above, excerpt.current, excerpt.lines_below
-        text = above + (_ended(current) if below else current) + below
+        text = above + (_with_eol(current) if below else current) + below
         hunks = tuple(hunk for hunk in excerpt.hunks if _may_show(hunk, spec.control_tokens))
         request = NextEditRequest("", text, hunks, path=excerpt.path, cursor=len(above) + excerpt.cursor)
         blocks = blocks_between_marks(fields["region"].replace(cursor, "")) if fields and spec.is_numbered else ()
@@ -287,7 +287,7 @@ def _parse_diffs(history: str, head: str, own_path: str) -> Iterator[Hunk]:
         path = "" if match[1].strip("/") == own_path.strip("/") else match[1]
         for part in re.split(r"^@@.*\n", history[match.end() : end], flags=re.MULTILINE):
             lines = [*takewhile(lambda line: line[0] in "-+ \\", LINE.findall(part))]
-            old, new = ("".join(_ended(line[1:]) for line in lines if line[0] in signs) for signs in ("- ", "+ "))
+            old, new = ("".join(_with_eol(line[1:]) for line in lines if line[0] in signs) for signs in ("- ", "+ "))
             if old != new:
                 yield Hunk(0, old, new, path)
 
@@ -310,7 +310,7 @@ def _write_zeta_2(excerpt: _Excerpt, mark: str, between: str = "\n") -> dict[str
     events = [f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}" for path, hunk in zip(paths, excerpt.hunks, strict=True)]
     history = f"{_HISTORY}\n{between.join(events)}\n{_FILENAME}" if events else ""
     return {
-        "after": _ended(excerpt.lines_below),
+        "after": _with_eol(excerpt.lines_below),
         "files": f"{history}{excerpt.path}\n{excerpt.lines_above}",
         "region": excerpt.region(mark),
     }
@@ -363,7 +363,7 @@ def _write_zeta(excerpt: _Excerpt, mark: str) -> dict[str, str]:
         "edits": "\n\n".join(edits),
         "file": f"{excerpt.path}\n{_START_OF_FILE if is_start else ''}{excerpt.lines_above}",
         "region": excerpt.region(mark),
-        "after": excerpt.lines_below and _ended(excerpt.lines_below),
+        "after": excerpt.lines_below and _with_eol(excerpt.lines_below),
     }
 
 
@@ -383,11 +383,11 @@ def _write_sweep(excerpt: _Excerpt, mark: str) -> dict[str, str]:
     location = f"{excerpt.path}:{excerpt.first}:{last}"
     text = excerpt.lines_above + excerpt.current + excerpt.lines_below
     diffs = (
-        f"{_FILE_SEP}{hunk.path or excerpt.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
+        f"{_FILE_SEP}{hunk.path or excerpt.path}.diff\noriginal:\n{_to_lf(hunk.old)}updated:\n{_to_lf(hunk.new)}"
         for hunk in excerpt.hunks
     )
     return {
-        "files": f"{excerpt.path}\n{_ended(text)}{''.join(diffs)}",
+        "files": f"{excerpt.path}\n{_with_eol(text)}{''.join(diffs)}",
         "original": f"{location}\n{excerpt.region()}",
         "region": f"{location}\n{excerpt.region(mark)}",
         "begun": f"{location}\n{excerpt.region_above_cursor}",
@@ -411,17 +411,17 @@ def _parse_sweep(fields: Mapping[str, str], mark: str) -> _Excerpt:
 
 
 def _diff(hunk: Hunk) -> str:
-    old, new = (LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
+    old, new = (LINE.findall(_to_lf(text)) for text in (hunk.old, hunk.new))
     line_number = hunk.line + 1
     head = f"@@ -{line_number},{len(old)} +{line_number},{len(new)} @@\n"
-    return head + "".join(f"{mark}{_ended(line)}" for mark, lines in (("-", old), ("+", new)) for line in lines)
+    return head + "".join(f"{mark}{_with_eol(line)}" for mark, lines in (("-", old), ("+", new)) for line in lines)
 
 
-def _plain(text: str) -> str:
+def _to_lf(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _ended(text: str) -> str:
+def _with_eol(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 

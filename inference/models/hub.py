@@ -55,7 +55,7 @@ def fetch_pull_record(repo: str, only: str = "") -> PullRecord:
         digest = file.lfs.sha256 if file.lfs else file.blob_id
         is_wanted = file.rfilename == only if only else is_wanted_file(file.rfilename)
         if is_wanted and digest is not None and file.size is not None:
-            files[file.rfilename] = _checked(file.rfilename, file.size, digest)
+            files[file.rfilename] = _file_record(file.rfilename, file.size, digest)
     weights = [name for name in files if name.endswith((".gguf", ".safetensors"))]
     is_lone = len(weights) == 1 and weights[0].endswith(".gguf")
     unwanted = (".json", "merges.txt") if is_lone else ".gguf"  # a lone GGUF file describes itself
@@ -65,7 +65,7 @@ def fetch_pull_record(repo: str, only: str = "") -> PullRecord:
     return PullRecord(repo, str(info.sha), str(licence or "not stated"), files)
 
 
-def _checked(name: str, size: object, digest: object) -> FileRecord:
+def _file_record(name: str, size: object, digest: object) -> FileRecord:
     try:
         return msgspec.convert({"size": size, "digest": digest}, FileRecord)
     except msgspec.ValidationError:
@@ -79,7 +79,7 @@ def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -
     part = folder / (name + PART_EXTENSION)
     with _open_part(part) as stream:
         if stream.tell() > file.size:
-            _empty(stream)
+            _truncate(stream)
         tries = 0
         while stream.tell() < file.size and tries <= _TRIES:
             previous = stream.tell()
@@ -121,7 +121,7 @@ def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
             if (sent := response.headers.get("Content-Length", "")) not in ("", str(record.files[name].size)):
                 raise HubReplyError(f"the answer has {sent[:20]} bytes and is another file than {name}")
-            _empty(stream)  # a server that sends only whole files
+            _truncate(stream)  # a server that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)
             if stream.tell() > record.files[name].size:
@@ -129,7 +129,7 @@ def _transfer(record: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes
             on_bytes(stream.tell())
 
 
-def _empty(stream: BinaryIO) -> None:
+def _truncate(stream: BinaryIO) -> None:
     stream.seek(0)  # `truncate` alone would leave the old position
     stream.truncate()
 

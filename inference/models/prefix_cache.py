@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from inference.models.family import ModelAdapter, PrefixHandle, common_prefix_length
 
-_SAME_DOCUMENT = 0.5
+_SAME_DOCUMENT_SHARE = 0.5
 """An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
 _HIT_TOKENS = 32
 """An entry that was prefilled ahead counts as used if it has this many tokens more than any other entry."""
@@ -67,7 +67,7 @@ class _Slot(Generic[_Entry]):
 
     def may_cut(self, length: int) -> bool:
         """Whether nobody needs the rows from `length` on."""
-        is_needed = length < (1 if self.is_ahead else _SAME_DOCUMENT) * len(self.entry.ids)
+        is_needed = length < (1 if self.is_ahead else _SAME_DOCUMENT_SHARE) * len(self.entry.ids)
         return not is_needed and not any(reader.is_growing or reader.length > length for reader in self.readers)
 
 

@@ -73,7 +73,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool) -> int:
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
-            _complete(target, accepted=accepted, as_json=as_json)
+            _fetch_missing(target, accepted=accepted, as_json=as_json)
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
@@ -81,7 +81,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool) -> int:
     except KeyboardInterrupt:
         return _fail("stopped; the same command resumes there", EXIT_INTERRUPTED)
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
-        return _fail(_reason(error, target) + _by_hand(target))
+        return _fail(_failure_reason(error, target) + _manual_instructions(target))
     if target.entry and target.entry.edit_kind:
         print(f"{target.name} is here, each file checked. Next edits use it once you restart your editor, if it fits")
         print('and is fast enough and `nextEdit.model` is "auto", the default')
@@ -91,7 +91,7 @@ def _pull(target: PullTarget, *, accepted: bool, as_json: bool) -> int:
     return 0
 
 
-def _complete(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
+def _fetch_missing(target: PullTarget, *, accepted: bool, as_json: bool) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
@@ -188,7 +188,7 @@ def _write(folder: Path, record: PullRecord) -> None:
     new.replace(folder / model_store.RECORD_FILE)
 
 
-def _reason(error: Exception, target: PullTarget) -> str:
+def _failure_reason(error: Exception, target: PullTarget) -> str:
     page = _page_of(target.repo)
     again = "; what has come stays, and the next try goes on from there"
     if isinstance(error, GatedRepoError):
@@ -216,7 +216,7 @@ def _reason(error: Exception, target: PullTarget) -> str:
     return f"the transfer broke off: {type(error).__name__}: {words}; behind a proxy set HTTPS_PROXY{again}"
 
 
-def _by_hand(target: PullTarget) -> str:
+def _manual_instructions(target: PullTarget) -> str:
     record = None
     with suppress(model_store.DamagedRecordError):
         record = model_store.read_record(target.folder)

@@ -104,7 +104,7 @@ def examine_machine(device: str | None) -> Machine:
         devices.free_bytes(chosen),
         total,
         able,
-        estimate_latency=_predict if chosen.type == "cpu" else None,
+        estimate_latency=_estimate_latency if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
@@ -120,12 +120,12 @@ def _mlx_machine() -> Machine:
         {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
-        estimate_latency=partial(_predict, gpu=info.name) if info.on_gpu else None,
+        estimate_latency=partial(_estimate_latency, gpu=info.name) if info.on_gpu else None,
         last_auto_choice=machine_cache.read("auto", str).get(info.name, ""),
     )
 
 
-def _predict(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
+def _estimate_latency(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
     """Estimates the latency by the model's own passes if it has run here, else by kernels and memory bandwidth."""
     if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
         return precision.LatencyEstimate.from_passes(passes)
@@ -169,7 +169,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     fast = time is not None and time.new_line_s <= _NEW_LINE_S * slack and time.next_key_s <= _NEXT_KEY_S * slack
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return MachineFit(Verdict.TOO_SLOW, dtype, needs, f"{words}, but far too slowly to type with: no GPU")
-    if package := _package(entry, machine):
+    if package := _missing_package_command(entry, machine):
         return MachineFit(Verdict.PACKAGE, dtype, needs, f"{words}, after: {install_hints.format_command(package)}")
     if time is not None:
         words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
@@ -181,7 +181,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     return MachineFit(Verdict.RUNS, dtype, needs, words, time.new_line_s if time else 0.0)
 
 
-def _package(entry: CatalogueEntry, machine: Machine) -> list[str]:
+def _missing_package_command(entry: CatalogueEntry, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model; empty if nothing is."""
     if machine.on_mlx and entry.family == "diffusion_gemma" and entry.repo and not machine.mlx_vlm:
         return install_hints.install_command("mlx-vlm")
@@ -280,7 +280,7 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that install a model, each as a list of words; none if it is already here."""
-    package = _package(entry, machine)
+    package = _missing_package_command(entry, machine)
     if entry.family == "fim" and machine.device == "cpu" and install_hints.mlx_advice():
         package = install_hints.install_command("mlx")
     return ([package] if package else []) + (

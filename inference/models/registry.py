@@ -67,7 +67,7 @@ def _family(checkpoint: Checkpoint) -> ModelFamily:
     return (_CAUSAL if is_causal else _FAMILIES)[checkpoint.model_type]
 
 
-def _runs_on_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
+def _runs_in_mlx(checkpoint: Checkpoint, device: str | None) -> bool:
     """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
     is_able = _family(checkpoint) in _ON_MLX
     if device == MLX and not is_able:
@@ -85,7 +85,7 @@ def load_model(
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     checkpoint = open_checkpoint(model)
-    if _runs_on_mlx(checkpoint, device):
+    if _runs_in_mlx(checkpoint, device):
         family = mlx.load(checkpoint, dtype, on_progress)
     else:
         family = _family(checkpoint).load(checkpoint, device, dtype, on_progress)

@@ -54,7 +54,7 @@ class SpecialTokenIds(NamedTuple):
 def read_special_token_ids(folder: Path, config: Mapping[str, Any]) -> SpecialTokenIds:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
     stated = _settings(folder)
-    added = _added(folder)
+    added = _added_tokens(folder)
 
     def named(token: str | _AddedToken | None) -> int | None:
         return added.get(token.content if isinstance(token, _AddedToken) else token or "")
@@ -101,7 +101,7 @@ def _from_words(folder: Path) -> Tokenizer:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file
         raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
-    for name, id_ in sorted(_added(folder).items(), key=lambda item: item[1]):
+    for name, id_ in sorted(_added_tokens(folder).items(), key=lambda item: item[1]):
         if tokenizer.token_to_id(name) is None:
             tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False)])
         if tokenizer.token_to_id(name) != id_:
@@ -113,7 +113,7 @@ def _settings(folder: Path) -> _Settings:
     return checkpoint_files.read_struct(folder / "tokenizer_config.json", _Settings)
 
 
-def _added(folder: Path) -> dict[str, int]:
+def _added_tokens(folder: Path) -> dict[str, int]:
     """The tokens outside the vocabulary, with their ids, from any file of the checkpoint that lists them.
 
     Leaves out invalid entries. Raises ModelError if a file cannot be read.

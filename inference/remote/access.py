@@ -57,7 +57,7 @@ class AccessControl:
     async def is_own_user(self, connection: socket.socket) -> bool:
         """Whether the other end of a connection is certainly a process of our own user. Ask once per connection."""
         connected_s = time.monotonic()
-        pair = _pair_of(connection)
+        pair = _connection_ends(connection)
         if pair is None or not pair[0].is_loopback:
             return False
         for _ in range(_TRIES):  # a line may be missed if others come and go while the table is read
@@ -72,7 +72,7 @@ class AccessControl:
         return False
 
 
-def _pair_of(connection: socket.socket) -> ConnectionEnds | None:
+def _connection_ends(connection: socket.socket) -> ConnectionEnds | None:
     """None if the other end is gone."""
     try:
         client, server = connection.getpeername(), connection.getsockname()

@@ -16,11 +16,11 @@ from inference.remote.partner.apis import CompletionChoice, CompletionReply
 from inference.remote.server_backend import RemoteBackend
 from inference.serving.scheduler import Job, JobEvent
 
-_REFUSED = (400, 422)
+_UNSUPPORTED_STATUSES = (400, 422)
 """The HTTP statuses of servers that do not support log-probabilities."""
-_MORE_TOKENS = 256
+_EXTRA_TOKENS = 256
 """How many tokens a rewrite may have beyond those of its region."""
-_LONGEST = 200_000
+_MAX_ANSWER_CHARS = 200_000
 """A longer answer, in characters, is not a rewrite."""
 
 
@@ -59,14 +59,14 @@ class EditModelBackend(RemoteBackend):
             "model": self.model,
             "prompt": prompt.text,
             "stop": prompt.stop_strings,
-            "max_tokens": 2 * estimate_tokens(prompt.current) + _MORE_TOKENS,
+            "max_tokens": 2 * estimate_tokens(prompt.current) + _EXTRA_TOKENS,
             "temperature": 0,
             **({"logprobs": 1} if self._gives_logprobs else {}),
         }
         try:
             body = await self.client.fetch("/v1/completions", body_params, deadline)
         except ServerError as error:
-            if error.status not in _REFUSED or not self._gives_logprobs:
+            if error.status not in _UNSUPPORTED_STATUSES or not self._gives_logprobs:
                 raise
             self._gives_logprobs = False
             return await self._rewrite(prompt, deadline)
@@ -88,6 +88,6 @@ def _choice(body: bytes) -> CompletionChoice:
     """The only answer. Raises AnswerError."""
     choices = http.decode_json(body, CompletionReply).choices
     text = choices[0].text if choices else None
-    if not choices or text is None or len(text) > _LONGEST:
+    if not choices or text is None or len(text) > _MAX_ANSWER_CHARS:
         raise AnswerError("it has no text, or one that is too long")
     return choices[0]

@@ -189,7 +189,7 @@ class ModelServerClient:
     async def _open(self, path: str, body: object) -> httpx2.Response:
         """An answer with status 200, with only its head read. Raises ServerError."""
         method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
-        with self._blamed():
+        with self._as_server_error():
             request = self._http.build_request(method, self.url + path, content=content, headers=_JSON)
             response = await self._http.send(request, stream=True)
         if response.status_code == 200:
@@ -201,7 +201,7 @@ class ModelServerClient:
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         """A body as it arrives. Raises ServerError, also if it is too long."""
         size = 0
-        with self._blamed():
+        with self._as_server_error():
             async for part in response.aiter_bytes():
                 size += len(part)
                 if size > _ANSWER_LIMIT_BYTES:
@@ -209,7 +209,7 @@ class ModelServerClient:
                 yield part
 
     @contextmanager
-    def _blamed(self) -> Iterator[None]:
+    def _as_server_error(self) -> Iterator[None]:
         """Converts an HTTP failure to a ServerError."""
         try:
             yield

@@ -390,7 +390,7 @@ def load_tokenizer_and_settings(
         raise ModelError(
             f"{url}: {served_model.id} knows only a mask token, and vLLM fills canvases with random tokens"
         )
-    infill_config = _within(infill_config, served_model, canvas_tokens, url)
+    infill_config = _clamp(infill_config, served_model, canvas_tokens, url)
     vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, infill_config).tokenizer(), [])
     vocabulary.build_indexes()
     return ServedDiffusionModel(served_model.id, vocabulary, infill_config)
@@ -414,7 +414,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
         ) from error
 
 
-def _within(infill_config: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
+def _clamp(infill_config: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
     """The config for canvases and prefixes that the server accepts. Raises ModelError if it accepts too little."""
     canvas = min(infill_config.canvas_tokens, canvas_tokens)
     context = served_model.max_model_len or infill_config.max_prefix_tokens + canvas

@@ -15,7 +15,7 @@ import psutil
 from inference.terminal import escape_unencodable_output
 
 EXIT_ORPHANED = 1
-_LOOK_EVERY_S = 0.2
+_PARENT_CHECK_S = 0.2
 
 
 def main() -> None:
@@ -24,17 +24,17 @@ def main() -> None:
     parent = int(sys.argv[1])
     module = sys.argv[2]
     del sys.argv[1:3]
-    threading.Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent,), name="parent", daemon=True).start()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     if os.name == "nt":  # which keeps the number of a parent that has ended
         with suppress(psutil.NoSuchProcess):
             psutil.Process(parent).wait()
     else:
         while os.getppid() == parent:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_PARENT_CHECK_S)
     os._exit(EXIT_ORPHANED)
 
 

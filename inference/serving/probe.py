@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--device")
     device = parser.parse_args().device
-    _tell("importing torch")
+    _print_activity("importing torch")
     report: dict[str, Any] = {"problem": "", "catalogue": None}
     try:
         report["catalogue"] = _catalogue(device)
@@ -28,7 +28,7 @@ def main() -> None:
     print(json.dumps(report))
 
 
-def _tell(doing: str) -> None:
+def _print_activity(doing: str) -> None:
     print(json.dumps({"doing": doing}), flush=True)
 
 
@@ -38,9 +38,9 @@ def _catalogue(device: str | None) -> dict[str, Any]:
     from inference.models.catalogue import ENTRIES
 
     machine = recommend.examine_machine(device)
-    _tell("reading the models' headers")
+    _print_activity("reading the models' headers")
     downloads = discovery.discover_foreign_models(
-        on_file=lambda n, of: _tell(f"reading what other programs have: {n} of {of} files")
+        on_file=lambda n, of: _print_activity(f"reading what other programs have: {n} of {of} files")
     )
     models = [
         {

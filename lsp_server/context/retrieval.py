@@ -46,7 +46,7 @@ TYPING_MS, ASKED_MS = 50, 1_000
 """How long an automatic and an explicit request wait for snippets."""
 MAX_LATE_THREADS = 4
 """This many unfinished queries mean that their threads hang, as on a lost network drive: do not start more."""
-_NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
+_DEPENDENCY_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ContextQuery:
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
             folder = self.folder_of(real)
-            if folder is not None and not _NOT_OURS & set(real.parts[len(folder.parts) :]):
+            if folder is not None and not _DEPENDENCY_FOLDERS & set(real.parts[len(folder.parts) :]):
                 languages = {language_id_of_path(str(path)), language_id}
                 return None if any(self.unreadable_reason(path, language) for language in languages) else real
         return None
@@ -143,14 +143,14 @@ def select_context(query: ContextQuery, last: ContextSelection | None) -> Contex
     query = replace(query, others=tuple(islice(buffers, MAX_OPEN_FILES)))
     versions = ((buffer.path, buffer.version) for buffer in query.others)
     key = own, query.max_tokens, folders, frozenset(versions)
-    if last and last.key == key and abs(query.line - last.line) <= SAME_CONTEXT_LINES and _still_holds(last, query):
+    if last and last.key == key and abs(query.line - last.line) <= SAME_CONTEXT_LINES and _is_still_valid(last, query):
         return last
     imported = list[OpenFile]()
     snippets = tuple(fit_snippets(_ranked_snippets(query, imported), query.max_tokens))
     return ContextSelection(key, query.line, snippets, tuple(buffer.path for buffer in imported))
 
 
-def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
+def _is_still_valid(last: ContextSelection, query: ContextQuery) -> bool:
     """Whether the imported files may still be shown, and the parts of the document are still in it."""
     own, text = query.shown_path(query.document.path), replace_lone_surrogates(query.document.text)
     is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
@@ -178,7 +178,7 @@ def _groups(query: ContextQuery, imported: list[OpenFile]) -> Iterator[_Group]:
         (query.document.path, [*_distant_chunks(query)]),
         *_chunked(query.others, lambda language: language == language_id),
     ]
-    imported += _imported(query)
+    imported += _imported_files(query)
     yield _chunked(imported)
     yield _chunked(query.others, lambda language: language != language_id)
 
@@ -200,7 +200,7 @@ def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
         yield from chunks_of_lines(lines[first_line:], first_line)
 
 
-def _imported(query: ContextQuery) -> list[OpenFile]:
+def _imported_files(query: ContextQuery) -> list[OpenFile]:
     """The files of the workspace that the document imports, but for open ones."""
     own, buffers = query.document, dict[Path, OpenFile]()
     visited = {own.path, *(buffer.path for buffer in query.others)}

@@ -167,7 +167,7 @@ async def fill(
 
     The model sees no `marker` outside the holes, and a fill adds none. It sees the file's name but not its path.
     """
-    if budget.quick and not context and (reason := _why_unknown(snapshot)):
+    if budget.quick and not context and (reason := _unknown_language_reason(snapshot)):
         return FillResult([], is_late=False, reason=reason)
     request = build_request(snapshot, spans, budget, options, context, marker)
     request = replace(request, drafts=on_draft is not None)
@@ -206,7 +206,7 @@ def build_request(
     segments = _add_syntax(segments, snapshot, spans, marker)
     return InfillRequest(
         id="",
-        segments=tuple(_as_models_read(segment, snapshot.text, quick=budget.quick) for segment in segments),
+        segments=tuple(_normalise_segment(segment, snapshot.text, quick=budget.quick) for segment in segments),
         language=snapshot.language_id,
         path=file_name(snapshot.uri),
         name_comment=name_comment(snapshot.language_id, file_name(snapshot.uri)),
@@ -221,7 +221,7 @@ def build_request(
     )
 
 
-def _why_unknown(snapshot: Snapshot) -> str:
+def _unknown_language_reason(snapshot: Snapshot) -> str:
     """Explains why the model cannot know the language: no file name, no language id, at most one word of text. Empty if
     it can. Where no comment can name the file, as in JSON, only some families have another way.
     """
@@ -233,7 +233,7 @@ def _why_unknown(snapshot: Snapshot) -> str:
     return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE_MESSAGE  # the text may be long
 
 
-def _as_models_read(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
+def _normalise_segment(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
     text = replace_cr_line_ends(segment.text, document)
     if isinstance(segment, Pinned):
         return replace(segment, text=text)

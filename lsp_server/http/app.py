@@ -198,7 +198,7 @@ class CompletionEndpoints:
             params = schemas.decode_request(await _body(request), kind)
         except (RecursionError, ValueError) as error:
             raise HTTPException(400, f"invalid request: {error}") from error
-        return await _unless_gone(request, self._answer(params, _client_of(request)))
+        return await _unless_gone(request, self._answer(params, _client_name(request)))
 
     async def _answer(self, params: schemas.CompletionRequest, client: str) -> Response:
         try:
@@ -295,7 +295,7 @@ async def _stream(
         yield params.last_line
 
 
-def _client_of(request: Request) -> str:
+def _client_name(request: Request) -> str:
     """Distinguishes the plugins of a machine, which may open a new connection for each request."""
     host = request.client.host if request.client else ""
     return f"{host} {request.headers.get('user-agent', '')[:_MAX_AGENT_CHARACTERS]}"
@@ -321,7 +321,7 @@ async def _body(request: Request) -> bytes:
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
     """The answer. If the client goes away first, cancels the work and raises ClientDisconnect."""
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_leaves(request))
+    leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -333,7 +333,7 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) ->
         await asyncio.wait((working, leaving))
 
 
-async def _leaves(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

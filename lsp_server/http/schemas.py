@@ -258,10 +258,10 @@ def parse_fim_prompt(prompt: str) -> FimInput | None:
         if tokens.is_suffix_first:
             first, second = second, first
         head, has_first, tail = prompt.partition(first.removeprefix(_SPACE))
-        prefix, has_second, suffix = _partition(tail, second)
+        prefix, has_second, suffix = _split_at_token(tail, second)
         has_middle, forced = "no token", ""
         if tokens.middle:
-            suffix, has_middle, forced = _partition(suffix, tokens.middle, last=True)
+            suffix, has_middle, forced = _split_at_token(suffix, tokens.middle, last=True)
         if not (has_first and has_second and has_middle):
             continue
         prefix, suffix = (suffix, prefix) if tokens.is_suffix_first else (prefix, suffix)
@@ -271,21 +271,21 @@ def parse_fim_prompt(prompt: str) -> FimInput | None:
         path = snippets.pop().path if snippets else ""
         if snippets and tokens.names_file_inside:
             path, _, prefix = prefix.partition("\n")
-        return FimInput(prefix + _begun(forced), suffix, path, tuple(snippets))
+        return FimInput(prefix + _begun_answer(forced), suffix, path, tuple(snippets))
     matches = list(_FIM_TOKEN.finditer(prompt))
     if sorted(match[1] for match in matches) != ["middle", "prefix", "suffix"]:
         return None
     stops = [*(match.start() for match in matches[1:]), len(prompt)]
     parts = {match[1]: prompt[match.end() : end] for match, end in zip(matches, stops, strict=True)}
-    return FimInput(parts["prefix"] + _begun(parts["middle"]), parts["suffix"])
+    return FimInput(parts["prefix"] + _begun_answer(parts["middle"]), parts["suffix"])
 
 
-def _begun(answer: str) -> str:
+def _begun_answer(answer: str) -> str:
     """The begun answer of a prompt, without what a chat template puts around the prompt."""
     return CONTROL_TOKEN.split(answer, maxsplit=1)[0]
 
 
-def _partition(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
+def _split_at_token(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
     """The text around a token. A space before it, which some vocabularies count to it, may be written as such."""
     name = token.removeprefix(_SPACE)
     head, separator, tail = text.rpartition(name) if last else text.partition(name)

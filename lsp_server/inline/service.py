@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from lsp_server.session import Session
 
 log = logging.getLogger(__name__)
-_AFTER_UNDO = "nothing comes by itself after an undo; type on, or ask for it"
-_REJECTED = "you rejected this suggestion, or typed something else; ask for it to see it again"
+_AFTER_UNDO_MESSAGE = "nothing comes by itself after an undo; type on, or ask for it"
+_REJECTED_MESSAGE = "you rejected this suggestion, or typed something else; ask for it to see it again"
 GRACE_S = 0.3
 """How long a computation outlives its cancelled request, waiting for the next one."""
 _refinements = count(1)
@@ -182,7 +182,7 @@ class InlineService(Feature):
         """The cached suggestions for a request; None if it needs a computation."""
         state.empty_result = None
         if state.history.is_after_undo and not request.invoked:
-            state.record_empty(request, _AFTER_UNDO)
+            state.record_empty(request, _AFTER_UNDO_MESSAGE)
             return ()
         suggestions = state.history.suggestions_for(request)
         if not suggestions or (request.invoked and not offers_choice(suggestions)):
@@ -365,7 +365,7 @@ class InlineService(Feature):
                 self._recompute(state, [request])
                 continue
             if not suggestions:
-                reason = _REJECTED if result.candidates else result.empty_reason(request.budget)
+                reason = _REJECTED_MESSAGE if result.candidates else result.empty_reason(request.budget)
                 log.debug("no inline completion: %s", reason)
                 state.record_empty(request, reason)
             self._show(state, suggestions, request, None if is_reported else computation)

@@ -103,7 +103,7 @@ class Suggestion:
         for end in range(len(current), anchor.cursor, -1):
             typed = current[:end]
             suffix = current[end:]
-            if self.continues(typed) and _closers_of(typed[anchor.cursor :]).startswith(suffix):  # by the editor
+            if self.continues(typed) and _closers_for(typed[anchor.cursor :]).startswith(suffix):  # by the editor
                 return typed
         return current
 
@@ -116,7 +116,7 @@ class Suggestion:
             return suffix == anchor.replaced_suffix
         if not suffix.endswith(anchor.replaced_suffix):
             return False
-        return _closers_of(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
+        return _closers_for(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
@@ -130,7 +130,7 @@ class Suggestion:
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
 
 
-def _closers_of(typed: str) -> str:
+def _closers_for(typed: str) -> str:
     """The brackets and quotes that close what `typed` opens, innermost first."""
     stack: list[str] = []
     for character in typed:

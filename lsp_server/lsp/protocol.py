@@ -77,7 +77,7 @@ def error_for_client(error: BaseException, method: str) -> ReplyError:
     return ReplyError(message, ErrorCodes.InternalError)
 
 
-def _places(error: Exception) -> str:
+def _field_paths(error: Exception) -> str:
     try:
         lines: Iterable[str] = transform_error(error, path="params")
     except Exception:  # only the wording is lost: the client must get its answer
@@ -146,7 +146,7 @@ class InfillProtocol(LanguageServerProtocol):
         key = fields.get("id")
         method = fields.get("method")
         if not isinstance(method, str):
-            self._take_other(fields)
+            self._receive_reply(fields)
         elif key is None:
             self._notification(method, fields.get("params"))
         elif not is_request_id(key):
@@ -172,7 +172,7 @@ class InfillProtocol(LanguageServerProtocol):
         if method == types.SHUTDOWN:
             self.phase = Phase.SHUT_DOWN
         try:
-            outcome = self._called(method, params)
+            outcome = self._call_handler(method, params)
         except Exception as error:
             self._fail(key, method, error)
             return
@@ -208,7 +208,7 @@ class InfillProtocol(LanguageServerProtocol):
             self.ended.set()
         elif self.phase is Phase.RUNNING and method in self.handlers:
             try:
-                outcome = self._called(method, params)
+                outcome = self._call_handler(method, params)
             except Exception as error:
                 _log(method, error)
                 if isinstance(error, ReplyError):
@@ -217,7 +217,7 @@ class InfillProtocol(LanguageServerProtocol):
             if inspect.isawaitable(outcome):
                 asyncio.ensure_future(outcome).add_done_callback(partial(_log_failure, method))
 
-    def _take_other(self, message: dict[str, Any]) -> None:
+    def _receive_reply(self, message: dict[str, Any]) -> None:
         """An answer to one of our requests; the request fails if the answer cannot be parsed."""
         key = message.get("id")
         if "method" in message or not ("result" in message or "error" in message):
@@ -237,7 +237,7 @@ class InfillProtocol(LanguageServerProtocol):
         except Exception as error:
             log.warning("an answer of the client could not be used: %s", traceback_without_message(error))
 
-    def _called(self, method: str, params: Any) -> Any | Awaitable[Any]:
+    def _call_handler(self, method: str, params: Any) -> Any | Awaitable[Any]:
         """What the handler returns. It gets params as lsprotocol's type for `method`, or raw if there is none; also
         for `initialize`, which may have newer capabilities. Raises ReplyError, and whatever the handler raises.
         """
@@ -246,7 +246,7 @@ class InfillProtocol(LanguageServerProtocol):
             try:
                 params = self._converter.structure(params, kind)
             except Exception as error:
-                wrong = f"invalid params for {method}: {_places(error)}"  # the fields, but never their values
+                wrong = f"invalid params for {method}: {_field_paths(error)}"  # the fields, but never their values
                 raise ReplyError(wrong, ErrorCodes.InvalidParams) from None
         return self.handlers[method](params)
 

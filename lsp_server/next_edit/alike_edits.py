@@ -472,9 +472,7 @@ class LinesChange:
 
     def __init__(self, old: str, new: str) -> None:
         self.height = old.count("\n")
-        tokens, new_tokens = (
-            _TOKEN_OR_SPACE.findall(_reindented(text, indentation(old, 0), "")) for text in (old, new)
-        )
+        tokens, new_tokens = (_TOKEN_OR_SPACE.findall(_reindent(text, indentation(old, 0), "")) for text in (old, new))
         codes = SequenceMatcher(str.isspace, tokens, new_tokens, autojunk=False).get_opcodes()
         self._replaced = [(i, j, "".join(new_tokens[k:m])) for tag, i, j, k, m in codes if tag != "equal"]
         self._words = {token for token in tokens if is_word_char(token[0])}
@@ -483,7 +481,7 @@ class LinesChange:
     def apply_to(self, lines: str) -> tuple[str, float] | None:
         """Makes the same change to other lines. Returns them with their likeness (0 to 1); None if it does not fit."""
         indent = indentation(lines, 0)
-        tokens = _TOKEN_OR_SPACE.findall(_reindented(lines, indent, ""))
+        tokens = _TOKEN_OR_SPACE.findall(_reindent(lines, indent, ""))
         if not _is_short(lines) or self._words.isdisjoint(tokens):
             return None
         matcher = self._matcher
@@ -502,7 +500,7 @@ class LinesChange:
                 return None
             parts += [*tokens[done : i + shift], new]
             done = j + shift
-        merged = _reindented("".join([*parts, *tokens[done:]]), "", indent)
+        merged = _reindent("".join([*parts, *tokens[done:]]), "", indent)
         if merged == lines or len(merged) > MAX_PROPOSED_CHARACTERS:
             return None
         return merged, min(matcher.ratio(), _MAX_LIKENESS)
@@ -532,6 +530,6 @@ def _is_short(lines: str) -> bool:
     return len(lines) <= MAX_PROPOSED_CHARACTERS and len(_TOKEN_OR_SPACE.findall(lines)) <= _MAX_MERGED_TOKENS
 
 
-def _reindented(lines: str, old: str, new: str) -> str:
+def _reindent(lines: str, old: str, new: str) -> str:
     """Replaces the indentation `old` of the lines by `new`."""
     return re.sub(rf"(?m)^{old}(?=[ \t]*\S)", new, lines)

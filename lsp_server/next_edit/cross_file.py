@@ -135,16 +135,16 @@ def _without_imports(names: NameIndex, words: set[str], imports: _Imports) -> st
         if word in words:
             node = names.view.leaf_at(start)
             statement = next(node for node in names.view.ancestors(node) if node.type in names.rules.paths)
-            text = _blanked(text, names.view.start(statement), names.view.end(statement))
+            text = _blank_range(text, names.view.start(statement), names.view.end(statement))
     for name in (name for word in words for name in names.occurrences(word)):
         if name.role is Role.FIELD and name.receiver in imports.modules:
             start = name.start - len(name.receiver) - 1
             is_first = not text[line_start(text, start) : start].strip()
-            text = _blanked(text, start, name.start, "~" if is_first else " ")  # keeps the indentation
+            text = _blank_range(text, start, name.start, "~" if is_first else " ")  # keeps the indentation
     return text
 
 
-def _blanked(text: str, start: int, end: int, blank: str = " ") -> str:
+def _blank_range(text: str, start: int, end: int, blank: str = " ") -> str:
     return text[:start] + re.sub(r"[^\n]", blank, text[start:end]) + text[end:]
 
 

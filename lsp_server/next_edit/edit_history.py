@@ -57,7 +57,7 @@ class EditHistory:
 
     def _merge(self, index: int, change: TextChange) -> None:
         """Extends an edit by a change that touches it, and shifts the later edits that come after it in the text."""
-        self._edits[index] = merged = _merged(self._edits[index], change)
+        self._edits[index] = merged = _merge_changes(self._edits[index], change)
         offset = change.start
         for later in range(index + 1, len(self._edits)):
             edit = self._edits[later]
@@ -84,7 +84,7 @@ def texts_before(text: str, hunks: Sequence[Hunk], cursor: int) -> list[str]:
     return texts if len(texts) <= _MAX_OLD_TEXTS else [*texts[: _MAX_OLD_TEXTS - 1], texts[-1]]
 
 
-def _merged(edit: TextChange, change: TextChange) -> TextChange:
+def _merge_changes(edit: TextChange, change: TextChange) -> TextChange:
     """One change with the effect of both in sequence. They touch."""
     end = edit.start + len(edit.added)
     removed_before = change.removed[: max(edit.start - change.start, 0)]

@@ -43,7 +43,7 @@ def edits_from_rewrite(situation: NextEditInput, rewrite: ScoredEdit) -> list[Ne
     is_readable = source.tree is not None and not rewrite_filter.judge.is_invisible(rewrite.text)
     if not is_readable or not 0 < len(minimal_edits) <= _MAX_MINIMAL_EDITS:
         return []
-    edits = filter(rewrite_filter.accepts, _joined_where_needed(rewrite_filter, minimal_edits))
+    edits = filter(rewrite_filter.accepts, _join_dependent_edits(rewrite_filter, minimal_edits))
     return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
 
 
@@ -79,22 +79,22 @@ def _are_alike(line: str, new_line: str) -> bool:
     return tokens != new_tokens and SequenceMatcher(None, tokens, new_tokens, autojunk=False).ratio() >= _MIN_LIKENESS
 
 
-def _joined_where_needed(rewrite_filter: "_RewriteFilter", minimal_edits: Sequence[NextEdit]) -> list[NextEdit]:
+def _join_dependent_edits(rewrite_filter: "_RewriteFilter", minimal_edits: Sequence[NextEdit]) -> list[NextEdit]:
     """Joins edits that need each other, including all between them, since an offer is one range."""
     text, breaks_syntax = rewrite_filter.source.text, rewrite_filter.judge.breaks_syntax
     starts = set(range(len(minimal_edits)))
     for index, unit in enumerate(minimal_edits):
         first = next((n for n in range(index) if rewrite_filter.need_each_other(minimal_edits[n], unit)), index)
         starts.difference_update(range(first + 1, index + 1))
-    edits = [_joined(text, minimal_edits[first:end]) for first, end in pairwise([*sorted(starts), len(minimal_edits)])]
+    edits = [_join(text, minimal_edits[first:end]) for first, end in pairwise([*sorted(starts), len(minimal_edits)])]
     while len(edits) > 1 and (index := next((n for n, edit in enumerate(edits) if breaks_syntax([edit])), -1)) >= 0:
         gaps = [later.start - edit.end for edit, later in pairwise(edits)]
         first = min(range(max(index - 1, 0), min(index + 1, len(gaps))), key=lambda n: gaps[n])
-        edits[first : first + 2] = [_joined(text, edits[first : first + 2])]
+        edits[first : first + 2] = [_join(text, edits[first : first + 2])]
     return [edit for edit in edits if not breaks_syntax([edit])]
 
 
-def _joined(text: str, edits: Sequence[NextEdit]) -> NextEdit:
+def _join(text: str, edits: Sequence[NextEdit]) -> NextEdit:
     """Several edits, in order, as one."""
     parts, end = "", edits[0].start
     for edit in edits:

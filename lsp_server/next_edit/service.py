@@ -105,12 +105,12 @@ class NextEditService(Feature):
         offer = next((offer for offer in state.offers.values() if offer.result_hash == hash(text)), None)
         state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
         if offer is not None:
-            state.proposed = _shifted(state.proposed, [offer.change])
+            state.proposed = _shift_edits(state.proposed, [offer.change])
             state.history.end_current_edit()
         state.history.changed(changes)
         state.changed_s = 0.0 if offer else time.monotonic()
         state.last_change = changes[-1] if changes else state.last_change
-        state.dismissed = _shifted(state.dismissed, changes)
+        state.dismissed = _shift_edits(state.dismissed, changes)
         self._follow_accepted(state, changes, text)
         if offer is not None:
             accepted_range = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
@@ -266,7 +266,7 @@ class NextEditService(Feature):
             self._session.features.shown(uri, ShownEvent(offer.id, "next edit"))
 
 
-def _shifted(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
+def _shift_edits(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
     """The edits after the changes, without those that one of them touched."""
     for change in changes:
         edits = [moved for edit in edits if (moved := edit.after_change(change)) is not None]

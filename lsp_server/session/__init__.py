@@ -30,8 +30,8 @@ from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError
 
 _F = TypeVar("_F", bound=Feature)
-_LOST = "could not be read; reopen the file to get suggestions"
-_UNANSWERED = "its file system does not answer, so the target of its path is unknown. Try again once it does."
+_DESYNCED_MESSAGE = "could not be read; reopen the file to get suggestions"
+_NO_ANSWER_MESSAGE = "its file system does not answer, so the target of its path is unknown. Try again once it does."
 
 
 class Session:
@@ -97,7 +97,7 @@ class Session:
     async def connect_edit_model(self) -> None:
         """Connects to the edit model. Resolving `auto` takes a third of a second of processor time, in a thread."""
         if options := await asyncio.to_thread(edit_model_options, self.settings):
-            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
+            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._warn_of_failure)
 
     def status_report(self) -> dict[str, Any]:
         return self.worker.report() | {"partner": self.partner.report() if self.partner else None}
@@ -155,7 +155,7 @@ class Session:
             if language is not None:
                 self._desynced[uri] = language
         if len(opened) == 1:
-            self.warn(f"an edit of {file_name(opened[0])} {_LOST}")
+            self.warn(f"an edit of {file_name(opened[0])} {_DESYNCED_MESSAGE}")
         elif opened:
             self.warn("an edit could not be read; reopen your files to get suggestions")
 
@@ -180,7 +180,7 @@ class Session:
         advice = [self.worker.no_model_message + reuse_downloads_advice(downloads, device), mlx_advice()]
         self.editor.show_once("; ".join(filter(None, advice)), types.MessageType.Info)
 
-    def _tell_failure(self, state: ClientState, detail: str) -> None:
+    def _warn_of_failure(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:
             self.warn(detail)
 
@@ -191,7 +191,7 @@ class Session:
         """Why a document gets no fills; None if it does. Uses the known targets of its links and follows none."""
         document = self.documents.get(uri)
         language = document.editor_language_id if document else ""
-        closed = f"an edit of it {_LOST}" if uri in self._desynced else "the document is not open"
+        closed = f"an edit of it {_DESYNCED_MESSAGE}" if uri in self._desynced else "the document is not open"
         reason = self.configuration.disabled_reason(self._names_of(uri), language, self.settings_of(uri))
         return reason or (None if document else closed)
 
@@ -200,7 +200,7 @@ class Session:
         the model, not for each keystroke.
         """
         answers = await self._follow_links(uri)
-        return self.disabled_reason(uri) or (None if answers else _UNANSWERED)
+        return self.disabled_reason(uri) or (None if answers else _NO_ANSWER_MESSAGE)
 
     async def _follow_links(self, uri: str) -> bool:
         """Follows the links on a document's path again, and reads changed settings files. Returns False if the file

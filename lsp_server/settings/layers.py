@@ -82,13 +82,13 @@ def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tu
             if reason := _barred_reason(layer.origin, name, value, merged[name], trusts=trusts, started=started):
                 barred.append((index, name, value, reason))
             else:
-                merged[name] = merged[name] + value if _adds(name, layer.origin) else value
+                merged[name] = merged[name] + value if _extends_previous(name, layer.origin) else value
                 set_by[name] = index
     merged |= {name: _setting(started, name) for name in SETTING_DEFINITIONS if started and _is_startup(name)}
     for index, name, value, reason in barred:  # which is no news where the user has set it afterwards, or to the same
         if value != merged[name] and set_by.get(name, -1) < index:
             problems.append(f"{layer_values[index][0].source}: {reason}")
-    return msgspec.convert(_nested(merged), Settings), list(dict.fromkeys(problems))
+    return msgspec.convert(_nest(merged), Settings), list(dict.fromkeys(problems))
 
 
 def _barred_reason(
@@ -97,7 +97,7 @@ def _barred_reason(
     """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
         return None
-    is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _is_more(value, now)
+    is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _grants_more(value, now)
     if is_widened:
         return f"{name} cannot be switched on or widened {_WHERE}"
     if not _is_startup(name):
@@ -132,15 +132,15 @@ def _usable_values(layer: Layer, problems: list[str]) -> dict[str, Any]:
             if name in _GROUPS:
                 raise msgspec.ValidationError("Expected object")
             if name in SETTING_DEFINITIONS:
-                values[name] = _converted(value, SETTING_DEFINITIONS[name], is_text=layer.is_text)
+                values[name] = _convert_value(value, SETTING_DEFINITIONS[name], is_text=layer.is_text)
             else:
-                problems.append(f"{layer.source}: unknown setting {name[:80]!r}{_nearest(name)}; ignored")
+                problems.append(f"{layer.source}: unknown setting {name[:80]!r}{_similar_setting_hint(name)}; ignored")
         except msgspec.DecodeError as error:
             problems.append(f"{layer.source}: {name}: {_plain(error)}; ignored")
     return values
 
 
-def _converted(value: Any, key: SettingDefinition, *, is_text: bool) -> Any:
+def _convert_value(value: Any, key: SettingDefinition, *, is_text: bool) -> Any:
     """A raw value as one of the key's type. Raises msgspec.DecodeError."""
     try:
         if is_text and isinstance(key.default, tuple):
@@ -154,7 +154,7 @@ def _converted(value: Any, key: SettingDefinition, *, is_text: bool) -> Any:
     return converted
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by the names of `SETTING_DEFINITIONS` as raw settings: those of a group in an object of their own."""
     nested: dict[str, Any] = {}
     for name, value in values.items():
@@ -163,7 +163,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _nearest(name: str) -> str:
+def _similar_setting_hint(name: str) -> str:
     """` (did you mean …?)` with the most similar setting, or what replaced it, or nothing."""
     folded = name.replace("_", "").lower()
     near = get_close_matches(folded, list(_FOLDED), n=1, cutoff=0.75)
@@ -178,7 +178,7 @@ def _is_startup(name: str) -> bool:
     return SETTING_DEFINITIONS[name].fields[0] in STARTUP
 
 
-def _adds(name: str, origin: Origin) -> bool:
+def _extends_previous(name: str, origin: Origin) -> bool:
     """Whether a layer's patterns add to those before it: a pattern never removes another's."""
     is_off = name in ("disabledLanguages", "disabledGlobs")
     return name == "secretGlobs" or (is_off and origin is Origin.WORKSPACE)
@@ -188,7 +188,7 @@ def _setting(settings: Settings, name: str) -> Any:
     return reduce(getattr, SETTING_DEFINITIONS[name].fields, settings)
 
 
-def _is_more(value: Any, now: Any) -> bool:
+def _grants_more(value: Any, now: Any) -> bool:
     """Whether a value grants more than `now`: it switches something on, or has more patterns."""
     if isinstance(value, tuple):
         return not {*value} <= {*now}

@@ -106,7 +106,7 @@ def _spellings_of(path: str) -> tuple[str, ...]:
     visible = "".join(sign for sign in path if sign == "\0" or not is_invisible(sign))
     plain = unicodedata.normalize("NFKC", visible).replace("\\", "/")
     parts = (_SEPARATOR.sub("/", spelling) for spelling in (plain, *_before_versions(plain)))
-    return path, *(_tidied(spelling) for spelling in (plain, _STREAM.sub("", plain), *parts))
+    return path, *(_trim_parts(spelling) for spelling in (plain, _STREAM.sub("", plain), *parts))
 
 
 def _before_versions(path: str) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _before_versions(path: str) -> Iterator[str]:
             yield head
 
 
-def _tidied(path: str) -> str:
+def _trim_parts(path: str) -> str:
     parts = (part.strip().rstrip(". ") for part in normpath(path).split("/"))
     return "/" + "/".join(part for part in parts if part)
 
@@ -196,10 +196,10 @@ def matches_globs(path: str, globs: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=64)
 def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
     """The pattern for a whole path; cached, because every keystroke asks."""
-    return re.compile("|".join(_translated(glob.lower()) for glob in globs) or r"(?!)")
+    return re.compile("|".join(_translate_glob(glob.lower()) for glob in globs) or r"(?!)")
 
 
-def _translated(glob: str) -> str:
+def _translate_glob(glob: str) -> str:
     if "/" in glob:
         return translate(f"*/{glob.lstrip('/')}")
     return r"(?s:.*/)(?=[^/]*\Z)" + translate(glob)

@@ -81,7 +81,7 @@ def options_problem(options: WorkerOptions) -> str | None:
             role = address.setting_names_of(edits=options.edits, partner=options.partner)
             server = address.parse_server_url(options.model, role)
             return server.sending_problem(plain_http=options.plain_http, role=role)
-        _resolved(options.model)
+        _resolve_model(options.model)
     except address.AddressError as error:
         return str(error)
     except (OSError, RuntimeError, ValueError) as error:
@@ -96,12 +96,12 @@ def canonical_model(model: str) -> str:
     program here has a model, yet.
     """
     try:
-        return address.parse_server_url(model).url if address.is_url(model) else _resolved(model)
+        return address.parse_server_url(model).url if address.is_url(model) else _resolve_model(model)
     except (OSError, RuntimeError, ValueError):
         return model
 
 
-def _resolved(model: str) -> str:
+def _resolve_model(model: str) -> str:
     """`model` as the catalogue names it, otherwise as an absolute path if it names a folder, a file, or another
     program's model. Raises OSError, RuntimeError or ValueError for an odd name.
     """
@@ -118,10 +118,10 @@ def _resolved(model: str) -> str:
         return model
     path = model_store.real_path(Path(model).expanduser())
     path.is_dir()  # raises if nothing can have this name
-    return _pulled_to(path) or str(path)
+    return _pulled_model_at(path) or str(path)
 
 
-def _pulled_to(path: Path) -> str:
+def _pulled_model_at(path: Path) -> str:
     """The model of the catalogue that a pull puts at this path; "" if there is none."""
     for folder in (path, path.parent):
         entry = catalogue.find_entry(folder.name)

@@ -163,7 +163,7 @@ TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
 START_S = 60.0
 """How long a worker may take to listen: usually a tenth of a second, longer on a busy machine."""
 _START_POLL_S = 0.02
-_EXIT_TAKEN = 3
+_EXIT_SOCKET_TAKEN = 3
 """The exit status of a worker that found another one running."""
 
 
@@ -205,13 +205,13 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
         try:
             return await attach_to_running(paths, name)
         except ForeignListenerError as error:
-            if status == _EXIT_TAKEN:
+            if status == _EXIT_SOCKET_TAKEN:
                 raise WorkerError(ErrorCode.STOPPED, str(error)) from error
         except (NotListeningError, WorkerUnresponsiveError):
             pass  # a new one may be silent while it loads torch from a cold disk
         if is_suspended(process.pid):
             raise WorkerUnresponsiveError(paths, process.pid)
-        if status == _EXIT_TAKEN:
+        if status == _EXIT_SOCKET_TAKEN:
             return await attach_with_retries(paths, name)
         if status is not None:
             raise WorkerError(ErrorCode.STOPPED, f"The worker could not start: {_last_error_line(paths)}")

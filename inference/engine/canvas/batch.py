@@ -87,7 +87,7 @@ class CanvasBatch:
 FORBIDDEN_BIAS = -1e9
 """Added to the logit of a forbidden token. Finite, so that 0 * log 0 stays 0 in an entropy."""
 
-_ANY = 0
+_ANY_TEXT = 0
 _SINGLE_LINE = 1
 
 
@@ -118,12 +118,12 @@ class ConstraintBuilder:
             biases += [] if hole.allowed_ids is None else [self._only(hole.allowed_ids)]
             for canvas_index, spans in enumerate(canvas.spans):
                 begin, first, end = spans[hole_index]
-                kinds[canvas_index, first:end] = _SINGLE_LINE if hole.single_line else _ANY
+                kinds[canvas_index, first:end] = _SINGLE_LINE if hole.single_line else _ANY_TEXT
                 if start is not None and first == begin + len(hole.forced_ids):
                     kinds[canvas_index, first : first + 1] = start
         table = torch.stack(biases)
         for token in self._resizing:
-            table[[_ANY, _SINGLE_LINE], token] = 0.0
+            table[[_ANY_TEXT, _SINGLE_LINE], token] = 0.0
         return Constraint(table, kinds.flatten()[canvas.hole_rows])
 
     @property

@@ -248,7 +248,7 @@ class Denoiser:
             feedback = None if feedback is None else feedback[chosen]
         logits = self._context.predict(self._current, rows, valid=self.canvas.attention_mask, feedback=feedback)
         if constraint is not None and bias_index is not None:
-            logits = _biased(logits, constraint.biases, bias_index)
+            logits = _add_biases(logits, constraint.biases, bias_index)
         heat = self._temperature().to(logits.device)
         if not heat:
             return logits
@@ -294,7 +294,7 @@ class Denoiser:
         return same
 
 
-def _biased(logits: Tensor, biases: Tensor, bias_index: Tensor) -> Tensor:
+def _add_biases(logits: Tensor, biases: Tensor, bias_index: Tensor) -> Tensor:
     """(N, V) logits, (K, V) biases, (N,) their indices -> (N, V) sums, without another (N, V) in between."""
     sums = torch.empty_like(logits)
     for first in range(0, len(logits), ROWS_AT_A_TIME):

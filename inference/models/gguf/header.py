@@ -215,13 +215,13 @@ class _Reader:
             key = self._name()
             value = self._value(key)
             if key in metadata or key in arrays:
-                raise self._wrong(f"the key {key} occurs twice")
+                raise self._error(f"the key {key} occurs twice")
             if isinstance(value, StoredArray):
                 arrays[key] = value
             else:
                 metadata[key] = value
         stated = list(self._tensors(tensors))
-        return GgufFile(self._path, metadata, arrays, self._placed(stated, metadata))
+        return GgufFile(self._path, metadata, arrays, self._locate(stated, metadata))
 
     def _counts(self) -> tuple[int, int]:
         if self._take(4) != MAGIC:
@@ -232,7 +232,7 @@ class _Reader:
             raise ModelError(f"{self._path}: {reason}; only GGUF of version 2 and 3 can be used; download a newer file")
         tensors, keys = self._number("Q"), self._number("Q")
         if tensors > MAX_TENSORS or keys > MAX_KEYS:
-            raise self._wrong(f"it claims {tensors} tensors and {keys} keys")
+            raise self._error(f"it claims {tensors} tensors and {keys} keys")
         return tensors, keys
 
     def _value(self, key: str) -> Scalar | StoredArray:
@@ -242,10 +242,10 @@ class _Reader:
         if type_ == ARRAY:
             return self._array(key)
         if type_ not in SCALARS:
-            raise self._wrong(f"{key} is of type {type_}, which GGUF does not have")
+            raise self._error(f"{key} is of type {type_}, which GGUF does not have")
         (value,) = struct.unpack("<" + SCALARS[type_], self._take(struct.calcsize("<" + SCALARS[type_])))
         if isinstance(value, float) and not isfinite(value):
-            raise self._wrong(f"{key} is {value}")
+            raise self._error(f"{key} is {value}")
         return value  # type: ignore[no-any-return]
 
     def _array(self, key: str) -> StoredArray:
@@ -253,13 +253,13 @@ class _Reader:
         count = self._number("Q")
         begin = self._at
         if count > MAX_ARRAY_ITEMS:
-            raise self._wrong(f"{key} claims {count} items")
+            raise self._error(f"{key} claims {count} items")
         if type_ in SCALARS:
             self._skip(count * struct.calcsize("<" + SCALARS[type_]))
         elif type_ == STRING:
             self._skip_texts(key, count)
         else:
-            raise self._wrong(f"{key} is a list of items of type {type_}, which no model needs")
+            raise self._error(f"{key} is a list of items of type {type_}, which no model needs")
         return StoredArray(type_, count, begin, self._at)
 
     def _tensors(self, count: int) -> Iterator[tuple[str, GgufTensor]]:
@@ -267,7 +267,7 @@ class _Reader:
         for _ in range(count):
             name, dimensions = self._name(), self._number("I")
             if not 1 <= dimensions <= MAX_DIMENSIONS:
-                raise self._wrong(f"{name} has {dimensions} dimensions")
+                raise self._error(f"{name} has {dimensions} dimensions")
             sizes = struct.unpack(f"<{dimensions}Q", self._take(8 * dimensions))
             type_id, offset = self._number("I"), self._number("Q")
             if type_id not in TENSOR_TYPES:
@@ -278,7 +278,7 @@ class _Reader:
                 )
             type_ = TENSOR_TYPES[type_id]
             if prod(sizes) > MAX_ELEMENTS or 0 in sizes or sizes[0] % type_.block_size:
-                raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
+                raise self._error(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
             yield (
                 name,
                 GgufTensor(
@@ -286,21 +286,21 @@ class _Reader:
                 ),
             )
 
-    def _placed(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
+    def _locate(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
         """The tensors by name, each at its own place in the file."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
-            raise self._wrong(f"general.alignment is {str(alignment)[:40]}, not a power of two")
+            raise self._error(f"general.alignment is {str(alignment)[:40]}, not a power of two")
         first = ends = -(-self._at // alignment) * alignment
         placed: dict[str, GgufTensor] = {}
         for name, tensor in sorted(stated, key=lambda item: item[1].begin):
             moved = replace(tensor, begin=first + tensor.begin, end=first + tensor.end)
             if name in placed:
-                raise self._wrong(f"the tensor {name} occurs twice")
+                raise self._error(f"the tensor {name} occurs twice")
             if tensor.begin % alignment or moved.end > self._size:
-                raise self._wrong(f"{name} is not at bytes {moved.begin} to {moved.end} of {self._size}")
+                raise self._error(f"{name} is not at bytes {moved.begin} to {moved.end} of {self._size}")
             if moved.begin < ends:
-                raise self._wrong(f"the bytes of {name} are those of another tensor as well")
+                raise self._error(f"the bytes of {name} are those of another tensor as well")
             ends = moved.end
             placed[name] = moved
         return placed
@@ -308,17 +308,17 @@ class _Reader:
     def _name(self) -> str:
         name = self._text(MAX_NAME_BYTES)
         if not name.isprintable():
-            raise self._wrong(f"it has a name with control characters: {name[:80]!a}")
+            raise self._error(f"it has a name with control characters: {name[:80]!a}")
         return name
 
     def _text(self, limit_bytes: int) -> str:
         length = self._number("Q")
         if length > limit_bytes:
-            raise self._wrong(f"it claims a text of {length} bytes where {limit_bytes} are allowed")
+            raise self._error(f"it claims a text of {length} bytes where {limit_bytes} are allowed")
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
-            raise self._wrong(f"a text in its header is not UTF-8: {error}") from error
+            raise self._error(f"a text in its header is not UTF-8: {error}") from error
 
     def _number(self, format_: str) -> int:
         return int.from_bytes(self._take(struct.calcsize("<" + format_)), "little")
@@ -330,7 +330,7 @@ class _Reader:
 
     def _skip(self, count: int) -> None:
         if self._at + count > len(self._bytes):
-            self._reach(self._at + count)
+            self._read_until(self._at + count)
         self._at += count
 
     def _skip_texts(self, key: str, count: int) -> None:
@@ -338,25 +338,25 @@ class _Reader:
         length_of, offset = struct.Struct("<Q").unpack_from, self._at
         for _ in range(count):
             if offset + 8 > len(self._bytes):
-                self._reach(offset + 8)
+                self._read_until(offset + 8)
             (length,) = length_of(self._bytes, offset)
             if length > MAX_STRING_BYTES:
-                raise self._wrong(f"{key} claims a text of {length} bytes")
+                raise self._error(f"{key} claims a text of {length} bytes")
             offset += 8 + length
         self._at = offset
         self._skip(0)
 
-    def _reach(self, end: int) -> None:
+    def _read_until(self, end: int) -> None:
         """Reads up to `end`, without allocating memory for data that the file does not have."""
         if end > self._size:
-            raise self._wrong(f"it is cut off: its header continues beyond its {self._size} bytes")
+            raise self._error(f"it is cut off: its header continues beyond its {self._size} bytes")
         if end > HEADER_LIMIT_BYTES:
-            raise self._wrong(f"its header has more than the {HEADER_LIMIT_BYTES} bytes allowed")
+            raise self._error(f"its header has more than the {HEADER_LIMIT_BYTES} bytes allowed")
         while len(self._bytes) < end:
             block = self._stream.read(_CHUNK_BYTES)
             if not block:
-                raise self._wrong(f"it is cut off after {len(self._bytes)} bytes")
+                raise self._error(f"it is cut off after {len(self._bytes)} bytes")
             self._bytes += block
 
-    def _wrong(self, what: str) -> ModelError:
+    def _error(self, what: str) -> ModelError:
         return ModelError(f"{self._path} is damaged or no model: {what}; {DOWNLOAD_AGAIN}")

@@ -134,10 +134,10 @@ class LlamaConfig(msgspec.Struct, frozen=True):
         plain = [theta ** (-pair / size) for pair in range(0, size, 2)]
         if rope.kind == "linear":
             return [frequency / rope.factor for frequency in plain]
-        return [_stretched(frequency, rope) for frequency in plain] if rope.kind == "llama3" else plain
+        return [_scale_frequency(frequency, rope) for frequency in plain] if rope.kind == "llama3" else plain
 
 
-def _stretched(frequency: float, rope: _Rope) -> float:
+def _scale_frequency(frequency: float, rope: _Rope) -> float:
     """Llama 3's: slow turns are slowed down by the factor, fast ones stay, and those between change smoothly."""
     turns = rope.original_max_position_embeddings * frequency / (2 * math.pi)
     share = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)

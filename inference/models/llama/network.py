@@ -141,10 +141,10 @@ class LlamaNetwork(CausalNetwork):
                 mask = None if mask is None else mask[..., -num_last * (queries.shape[2] // keys.shape[2]) :, :]
             if not len(hidden):
                 break
-            hidden = layer.out(self._added(self._attention(queries, cached, mask)), hidden)
+            hidden = layer.out(self._scale_for_residual(self._attention(queries, cached, mask)), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
-            hidden = layer.down(self._added(functional.silu(gate).mul_(up)), hidden)
+            hidden = layer.down(self._scale_for_residual(functional.silu(gate).mul_(up)), hidden)
         last = hidden.view(batch, num_last, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
@@ -176,7 +176,7 @@ class LlamaNetwork(CausalNetwork):
         )
         return attn_output.reshape(batch, kv_heads, width, -1).transpose(1, 2).reshape(batch * width, -1).float()
 
-    def _added(self, rows: Tensor) -> Tensor:
+    def _scale_for_residual(self, rows: Tensor) -> Tensor:
         """Scales the rows whose product is added to the hidden states."""
         return rows if self.config.residual_multiplier == 1.0 else rows * self.config.residual_multiplier
 

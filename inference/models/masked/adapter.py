@@ -33,7 +33,7 @@ _MAX_USES = 64
 _MAX_CACHED = 4
 _MAX_CACHED_BYTES = 1 << 30
 
-_MANY_ROWS = 64
+_PROPORTIONAL_ROWS = 64
 """From this many rows on, the time of a pass is proportional to them."""
 
 
@@ -240,7 +240,7 @@ class MaskedPrefixHandle(PrefixHandle):
         ids = canvases.ids.gather(1, computed)
         began = time.perf_counter()
         hidden = self._network.hidden_states(ids, first + computed, rows.append_to_layer, visible, ids.shape[1])
-        if ids.numel() >= _MANY_ROWS:
+        if ids.numel() >= _PROPORTIONAL_ROWS:
             self._memory.row_s = (time.perf_counter() - began) / ids.numel()
         places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
         return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)

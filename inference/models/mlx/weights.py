@@ -45,7 +45,7 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
         dtype = (precision if precision in DTYPES else "bfloat16") if on_gpu else "float32"
         stored = _read(open_tensors(checkpoint), dtype, progress)
         nn.quantize(model, class_predicate=partial(_as_stored, stored))
-        model.load_weights(_wanted(checkpoint, model, stored))
+        model.load_weights(_model_weights(checkpoint, model, stored))
         model.set_dtype(getattr(mx, dtype))  # that of the computation, and so of the scales of packed weights
         mx.eval(model.parameters())
     except ModelError:
@@ -107,7 +107,7 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any) -> dict[s
     return {"group_size": GROUP_SIZE, "bits": words * _WORD_BITS // columns}
 
 
-def _wanted(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
+def _model_weights(checkpoint: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
     """The weights of the model, by name. Raises ModelError if the files lack one or have one of another shape."""
     expected = dict(tree_flatten(model.parameters()))
     wrong = [name for name, array in expected.items() if name not in stored or stored[name].shape != array.shape]
@@ -125,7 +125,7 @@ def load_adapter(
     """The model in the memory of this machine. Raises ModelError."""
     tokenizer = checkpoint.tokenizer()
     progress(0.1, "checking memory")
-    precision = _fitting(checkpoint, device, dtype)
+    precision = _choose_fitting_dtype(checkpoint, device, dtype)
     machine.configure_mlx(device)
     model = load_model(checkpoint, precision, on_gpu=device.on_gpu, progress=progress)
     network = MlxDiffusionNetwork(model)
@@ -134,7 +134,7 @@ def load_adapter(
     return DiffusionGemmaAdapter(checkpoint, tokenizer, network, precision, cache_bytes, device.name)
 
 
-def _fitting(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
+def _choose_fitting_dtype(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
     dtypes = [device.dtype(checkpoint.name, open_tensors(checkpoint).packed_dtype, requested)]
     size = partial(_weight_bytes, checkpoint)

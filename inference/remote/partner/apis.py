@@ -98,7 +98,7 @@ class _Infill(_Failure, frozen=True):
 DONE = StreamDelta("", end="stop")
 """The last event of a complete stream; the reason for the end of its text may have come before."""
 
-_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
+_WHOLE_REASONS = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
 
 
 class SuffixCompletionApi:
@@ -137,7 +137,7 @@ class SuffixCompletionApi:
         first = reply.choices[0]
         text = first.text or (first.delta.content if first.delta else None) or ""
         probs = _probs([value for _, value in first.logprobs.token_logprob_pairs]) if first.logprobs else ()
-        return StreamDelta(text, probs, _end(first.finish_reason))
+        return StreamDelta(text, probs, _end_of_reason(first.finish_reason))
 
     def find_fill(self, answer: str, query: InfillQuery, *, ended: bool) -> FillSpan:
         """The fill in an answer: all of it, up to a control token or the end of the only line."""
@@ -241,9 +241,9 @@ def max_answer_chars(query: InfillQuery) -> int:
     return (query.max_tokens + _AROUND_CODE_TOKENS) * BYTES_PER_TOKEN * 8
 
 
-def _end(reason: str | None) -> str:
+def _end_of_reason(reason: str | None) -> str:
     """The end of an answer: only "stop" if it is whole. One that was filtered or aborted cannot replace code."""
-    return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
+    return "" if not reason else "stop" if reason.lower() in _WHOLE_REASONS else "length"
 
 
 def _probs(values: Sequence[float | None]) -> tuple[float, ...]:

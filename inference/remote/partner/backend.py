@@ -34,14 +34,14 @@ from inference.serving.scheduler import Job, JobEvent
 log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 4
 """How many candidates of one request to stream concurrently."""
-_DRAFT_S = 0.05
+_DRAFT_INTERVAL_S = 0.05
 _MAX_STREAM_S = 300.0
 """How long a text without a deadline may take, since a server may stream endlessly."""
-_BATCH = 256
+_EVENTS_PER_YIELD = 256
 """Read this many events before yielding to the event loop."""
 _ALTERNATIVE_TEMPERATURE = 0.8
 """The temperature of all candidates but the first."""
-_REFUSED = (400, 404, 405, 415, 422, 500, 501)
+_UNSUPPORTED_STATUSES = (400, 404, 405, 415, 422, 500, 501)
 """The HTTP statuses of a server that does not support a request. Others say nothing about its abilities."""
 _PROBE_QUERY = InfillQuery("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
@@ -102,8 +102,8 @@ class StreamedFill:
         self.end = self.end or "length"  # a stream without an end event may have broken off
 
     async def _read_events(self, events: list[bytes]) -> None:
-        for first in range(0, len(events), _BATCH):
-            deltas = [self._api.parse_event(event) for event in events[first : first + _BATCH]]
+        for first in range(0, len(events), _EVENTS_PER_YIELD):
+            deltas = [self._api.parse_event(event) for event in events[first : first + _EVENTS_PER_YIELD]]
             self._add([piece for piece in deltas if piece is not None])
             if self.end:
                 return
@@ -365,7 +365,7 @@ class PartnerRun(RemoteRun):
         """The first candidate's current state; None if nothing is new."""
         now_s = time.monotonic()
         fills = self._writers[0].fills_so_far()
-        if now_s < self._last_draft_s + _DRAFT_S or not any(fill.text for fill in fills):
+        if now_s < self._last_draft_s + _DRAFT_INTERVAL_S or not any(fill.text for fill in fills):
             return None
         self._last_draft_s = now_s
         max_tokens = sum(map(query.max_new_tokens, self.holes))
@@ -444,7 +444,7 @@ class PartnerBackend(RemoteBackend):
                 except TimeoutError:
                     why = f"the server {self.client.url} did not end its answer"
                 except ServerError as error:
-                    if error.status and error.status not in _REFUSED:
+                    if error.status and error.status not in _UNSUPPORTED_STATUSES:
                         raise
                     why = str(error)
                 else:
