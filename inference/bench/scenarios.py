@@ -94,10 +94,10 @@ def _history(text: str) -> Iterator[Hunk]:
 
 def _read_prompt(prompt: str) -> tuple[EditPrompt, str]:
     """The prompt and its region, with one line feed at the end. Raises ValueError."""
-    found = edit_prompts.parse_edit_prompt(prompt)
-    if found is None:
+    parsed = edit_prompts.parse_edit_prompt(prompt)
+    if parsed is None:
         raise ValueError(f"a prompt of no known kind: {prompt[-80:]!r}")
-    return found[0], found[0].current.rstrip("\n") + "\n"
+    return parsed[0], parsed[0].current.rstrip("\n") + "\n"
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class RecordedModel:
 
     def complete(self, prompt: str) -> str:
         """The answer to a prompt. Raises ValueError."""
-        asked, region = _read_prompt(prompt)
-        return asked.answer_with(self.rewrites.get(region, region), asked.stop_strings)
+        parsed_prompt, region = _read_prompt(prompt)
+        return parsed_prompt.answer_with(self.rewrites.get(region, region), parsed_prompt.stop_strings)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -283,10 +283,10 @@ def _figures(played: list[PlayedScenario]) -> dict[str, Any]:
     edits = [result for result in played if result.scenario.expected]
     silent = [result for result in played if not result.scenario.expected]
     delta = statistics.fmean(result.delta_chrf for result in edits) if edits else 0.0
-    shown = statistics.fmean(bool(result.offers) for result in edits) if edits else 1.0
+    offered_share = statistics.fmean(bool(result.offers) for result in edits) if edits else 1.0
     quiet = statistics.fmean(not result.offers for result in silent) if silent else 1.0
-    figures = {"delta_chrf": delta, "shown": shown, "quiet": quiet}
-    figures["score"] = delta * statistics.harmonic_mean([shown, quiet])
+    figures = {"delta_chrf": delta, "shown": offered_share, "quiet": quiet}
+    figures["score"] = delta * statistics.harmonic_mean([offered_share, quiet])
     sums = {name: round(figure, 4) for name, figure in figures.items()}
     first_ms = percentiles([result.first_ms for result in played])
     return {"edits": len(edits), "silent": len(silent), **sums, "ms": first_ms}

@@ -32,7 +32,7 @@ def cut_blocks(text: str) -> list[str]:
 
 def add_marks(blocks: Sequence[str], first: int = 1) -> str:
     """The text of the blocks with their marks, the first of which has the number `first`."""
-    return "".join(f"<|marker_{number}|>{text}" for number, text in enumerate([*blocks, ""], first))
+    return "".join(f"<|marker_{index}|>{text}" for index, text in enumerate([*blocks, ""], first))
 
 
 def blocks_between_marks(text: str) -> list[str]:

@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not target.entry and not catalogue.is_hub_id(args.model):
         names = ", ".join(entry.name for entry in catalogue.ENTRIES if entry.repo)
-        why = f"unknown model {args.model[:100]!r}; known are {names}; or give a hub id such as owner/name"
-        return _fail(why, EXIT_USAGE)
+        reason = f"unknown model {args.model[:100]!r}; known are {names}; or give a hub id such as owner/name"
+        return _fail(reason, EXIT_USAGE)
     return _pull(target, accepted=args.accept_licence, as_json=args.json)
 
 
@@ -103,8 +103,8 @@ def _fetch_missing(target: PullTarget, *, accepted: bool, as_json: bool) -> None
     _show(target, requested)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in requested.files):
-            why = "other weight formats can run code and are refused; of several GGUF files download one by hand"
-            raise PullError(f"{target.repo} has no {target.only or '*.safetensors and no single *.gguf'}; {why}")
+            reason = "other weight formats can run code and are refused; of several GGUF files download one by hand"
+            raise PullError(f"{target.repo} has no {target.only or '*.safetensors and no single *.gguf'}; {reason}")
         _ask_for_licence(requested.licence, accepted=accepted)
         _write(target.folder, requested)
     else:
@@ -164,8 +164,8 @@ def _ask_for_licence(licence: str, *, accepted: bool) -> None:
     if accepted or licence.lower() in catalogue.FREE_LICENCES:
         return
     if not sys.stdin.isatty():
-        why = f"its licence ({printable(licence[:200])}) may impose conditions on you"
-        raise PullError(f"{why}: read it on its page, then run this again with --accept-licence")
+        reason = f"its licence ({printable(licence[:200])}) may impose conditions on you"
+        raise PullError(f"{reason}: read it on its page, then run this again with --accept-licence")
     if input(f"Do you accept the licence ({printable(licence[:200])})? Type yes: ").strip().lower() != "yes":
         raise PullError("not accepted, nothing was downloaded")
 
@@ -241,8 +241,8 @@ def _size(count_bytes: int) -> str:
     return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.1f} MB"
 
 
-def _fail(why: str, status: int = 1) -> int:
-    print(f"infill-ls models pull: {printable_lines(why)}", file=sys.stderr)
+def _fail(reason: str, status: int = 1) -> int:
+    print(f"infill-ls models pull: {printable_lines(reason)}", file=sys.stderr)
     return status
 
 

@@ -147,8 +147,8 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         dtypes = (
             [catalogue.OWN_BITS] if on_gpu else [catalogue.OWN_BITS if dtype == FOUR_BIT else dtype for dtype in dtypes]
         )
-    more = {devices.EIGHT_BIT: 9 / 8} if on_gpu else {}  # a scale and a bias of 16 bits for 32 weights
-    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype) * more.get(dtype, 1)) for dtype in dtypes}
+    overhead = {devices.EIGHT_BIT: 9 / 8} if on_gpu else {}  # a scale and a bias of 16 bits for 32 weights
+    needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype) * overhead.get(dtype, 1)) for dtype in dtypes}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -258,14 +258,16 @@ def choose_fill_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
     fast = [entry for entry in pulled if fits[entry.name].verdict is Verdict.RUNS]
     slow = [entry for entry in pulled if fits[entry.name].verdict is Verdict.SLOW]
     if not fast and not slow:
-        reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
-        return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}", better)
+        problems = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
+        return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {problems}", better)
     chosen = best_entry(fast) if fast else min(slow, key=lambda entry: entry.parameters)
-    why = [f"the best of what was pulled: {fits[chosen.name].words}"]
+    reasons = [f"the best of what was pulled: {fits[chosen.name].words}"]
     if not fast and advised.repo:
-        why.append(f"a smaller model: infill-ls models pull {advised.name}")
-    why += [f"{entry.name} {fits[entry.name].words}" for entry in pulled if entry not in fast and entry is not chosen]
-    return AutoChoice(chosen.name, "; ".join(why))
+        reasons.append(f"a smaller model: infill-ls models pull {advised.name}")
+    reasons += [
+        f"{entry.name} {fits[entry.name].words}" for entry in pulled if entry not in fast and entry is not chosen
+    ]
+    return AutoChoice(chosen.name, "; ".join(reasons))
 
 
 def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:

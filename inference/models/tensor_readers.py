@@ -72,7 +72,7 @@ class TensorReader:
             raise self.not_finite_error(name)
         return PackedWeight(words, scales, biases, bits).with_rows(lambda part: part.view(*shape[:-1], -1))
 
-    def code_bits(self, name: str, dtype: str, least: int = 0) -> int:
+    def code_bits(self, name: str, dtype: str, min_bits: int = 0) -> int:
         """How many bits a code of a weight has in a dtype; 0 if it stays in plain numbers.
 
         Those of the file in its own dtype; otherwise those that the dtype names, or at `least` so many. Raises
@@ -88,7 +88,7 @@ class TensorReader:
                 f"packs groups of {affine.GROUP_SIZE} weights, and a row of {name} has {shape[-1]}; choose bfloat16"
             )
             raise ModelError(f"{self.name}: dtype '{dtype}' {reason}")
-        return max(least, int(dtype.removesuffix("bit")))
+        return max(min_bits, int(dtype.removesuffix("bit")))
 
     @cached_property
     def packed_dtype(self) -> str:

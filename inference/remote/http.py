@@ -93,12 +93,12 @@ class _Pause:
         """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
         if error.pause_s is None:
             return
-        now = time.monotonic()
-        if now >= self._until:
+        now_s = time.monotonic()
+        if now_s >= self._until:
             self._failures += 1
             longest_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 9))
-            self._until = now + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._until = max(self._until, now + min(error.pause_s, _MAX_PAUSE_S))
+            self._until = now_s + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._until = max(self._until, now_s + min(error.pause_s, _MAX_PAUSE_S))
         self._error = error
 
     async def wait(self, deadline: Deadline) -> None:
@@ -224,8 +224,8 @@ class ModelServerClient:
         except httpx2.HTTPError as error:
             raise self._error("does not respond as expected", error) from error
 
-    def _error(self, what: str, error: Exception, *, pause_s: float | None = None) -> ServerError:
-        shown_text = f"the server {self.url} {what} ({clip_to_one_line(str(error)) or type(error).__name__})"
+    def _error(self, problem: str, error: Exception, *, pause_s: float | None = None) -> ServerError:
+        shown_text = f"the server {self.url} {problem} ({clip_to_one_line(str(error)) or type(error).__name__})"
         return ServerError(f"{shown_text}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> ServerError:

@@ -91,11 +91,11 @@ class BackendHealth:
         if self._url:
             up_s = 0.0 if self._up_since is None else time.monotonic() - self._up_since
             status = msgspec.structs.replace(status, server=self._url, server_up_s=up_s, server_problem=self._problem)
-        late = sum(self._late)
+        num_late = sum(self._late)
         count = len(self._late)
-        if count < _MIN_PUNCTUALITY_SAMPLES or late * 2 < count:
+        if count < _MIN_PUNCTUALITY_SAMPLES or num_late * 2 < count:
             return status
-        slow = _TOO_SLOW.format(late=late, count=count)
+        slow = _TOO_SLOW.format(late=num_late, count=count)
         return msgspec.structs.replace(status, note=f"{status.note}; {slow}" if status.note else slow)
 
 
@@ -244,10 +244,10 @@ class WorkerService:
             self._next_progress = time.monotonic() + PROGRESS_EVERY_S
             self._enter_state(WorkerState.LOADING, progress=fraction, detail=detail)
 
-    def on_model_chosen(self, model: str, why: str, better: str) -> None:
+    def on_model_chosen(self, model: str, reason: str, better: str) -> None:
         """Records the model that `auto` chose, the reason for it, and a better one to pull."""
-        log.info("%s: %s", model, why)
-        self._state = msgspec.structs.replace(self._state, model=model, choice=why, better=better)
+        log.info("%s: %s", model, reason)
+        self._state = msgspec.structs.replace(self._state, model=model, choice=reason, better=better)
         self._broadcast_status()
 
     def on_failure(self, code: ErrorCode, message: str) -> None:

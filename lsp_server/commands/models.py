@@ -72,12 +72,12 @@ async def _tell_workers() -> None:
 def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
     """A line for each model that is here or suits this machine, or for all, each followed by what it is."""
     models, best = {model["name"]: model for model in catalogue["models"]}, catalogue["recommended"]
-    here = [name for name, model in models.items() if model["is_here"]]
-    suitable = [name for name in catalogue["suitable"] if name not in here][:_MAX_SUITABLE]
-    others = [name for name in models if name not in here + suitable]
+    pulled = [name for name, model in models.items() if model["is_here"]]
+    suitable = [name for name in catalogue["suitable"] if name not in pulled][:_MAX_SUITABLE]
+    others = [name for name in models if name not in pulled + suitable]
     console = Console(highlight=False, markup=False)
     console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine").rstrip())
-    for heading, names in {"Here": here, "Suit this machine": suitable, "Others": others if is_all else []}.items():
+    for heading, names in {"Here": pulled, "Suit this machine": suitable, "Others": others if is_all else []}.items():
         if names:
             console.print(heading, style="bold")
         for name in names:
@@ -107,15 +107,15 @@ def _download_line(download: dict[str, Any]) -> str:
 def _line(model: dict[str, Any]) -> str:
     """At most 80 characters. The memory is that of the dtype that runs here, or the least."""
     needed = model["needed_bytes"].get(model["dtype"]) or min(model["needed_bytes"].values(), default=0)
-    here = _VERDICTS.get(model["verdict"], model["verdict"])
+    verdict = _VERDICTS.get(model["verdict"], model["verdict"])
     if model["wait_s"]:
-        here += f", {model['wait_s']:.1f} s {'an edit' if model['edits'] else 'a line'}"
+        verdict += f", {model['wait_s']:.1f} s {'an edit' if model['edits'] else 'a line'}"
     return _COLUMNS.format(
         "  " + model["name"],
         format_bytes(model["download_bytes"]) if model["download_bytes"] else "none",
         f"{max(needed / 1e9, 0.1):.1f} GB" if needed else "",
         model["licence"].partition(":")[0],
-        here,
+        verdict,
     )
 
 

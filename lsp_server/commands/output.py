@@ -55,11 +55,11 @@ def progress_printer(*, as_json: bool = False) -> Callable[[str], None]:
     """A function that tells on stderr what a command is doing, now and then; nothing to a program that reads JSON."""
     last_s = -math.inf
 
-    def tell(what: str) -> None:
+    def tell(activity: str) -> None:
         nonlocal last_s
-        if what and not as_json and time.monotonic() - last_s >= _LINE_EVERY_S:
+        if activity and not as_json and time.monotonic() - last_s >= _LINE_EVERY_S:
             last_s = time.monotonic()
-            print(f"{printable(what)} …", file=sys.stderr, flush=True)
+            print(f"{printable(activity)} …", file=sys.stderr, flush=True)
 
     return tell
 

@@ -144,10 +144,10 @@ def _token(*, is_needed: bool) -> str:
     try:
         return server_token.read_or_create_token(OWN_ENDPOINT)
     except OSError as error:
-        why = _UNWRITABLE.format(server_token.token_file(OWN_ENDPOINT), error.strerror)
+        problem = _UNWRITABLE.format(server_token.token_file(OWN_ENDPOINT), error.strerror)
         if is_needed:
-            raise ModelError(f"{why}; put one into {OWN_ENDPOINT.token_variable}") from error
-        logging.getLogger(__name__).info(why)
+            raise ModelError(f"{problem}; put one into {OWN_ENDPOINT.token_variable}") from error
+        logging.getLogger(__name__).info(problem)
         return ""
 
 
@@ -209,8 +209,8 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
     await app.serve(app.CompletionEndpoints(client, settings, edit_model).app(middleware), sockets, access)
 
 
-def _fail(why: str) -> int:
-    print_message(why, "infill-ls serve")
+def _fail(reason: str) -> int:
+    print_message(reason, "infill-ls serve")
     return EXIT_USAGE
 
 

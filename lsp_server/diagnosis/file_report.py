@@ -109,7 +109,7 @@ def _no_hole_here_reason(snapshot: Snapshot, offset: int) -> str:
     """Why `holes.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
-    if all(is_word_char(text[max(0, at) : at + 1], word_characters) for at in (offset - 1, offset)):
+    if all(is_word_char(text[max(0, end - 1) : end], word_characters) for end in (offset, offset + 1)):
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():

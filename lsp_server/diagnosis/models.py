@@ -138,8 +138,8 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
     if not entry or not entry.repo:
         raise NotPulledError(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")
     if entry.licence.lower() not in catalogue.FREE_LICENCES:
-        why = f"{entry.name} needs you to accept its licence ({entry.licence})"
-        raise NotPulledError(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
+        reason = f"{entry.name} needs you to accept its licence ({entry.licence})"
+        raise NotPulledError(f"{reason}: run in a terminal: infill-ls models pull {entry.name}")
 
     def on_line(line: bytes) -> None:
         if (progress := _progress(line)) is not None:

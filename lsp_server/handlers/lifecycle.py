@@ -47,7 +47,8 @@ async def request_settings(session: Session) -> None:
 
 async def did_change_workspace_folders(session: Session, params: types.DidChangeWorkspaceFoldersParams) -> None:
     event = params.event
-    session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
+    added, removed = ([folder.uri for folder in folders] for folders in (event.added, event.removed))
+    session.configuration.change_folders(added, removed)
     session.show_problems()
     await request_settings(session)
 

@@ -223,11 +223,11 @@ class CompletionEndpoints:
         return JSONResponse(params.response(event, model))
 
     async def _rewrite_events(
-        self, params: schemas.CompletionRequest, prompt: EditPrompt, shown: NextEditRequest, client: str
+        self, params: schemas.CompletionRequest, prompt: EditPrompt, edit_request: NextEditRequest, client: str
     ) -> _Events:
         """The answer as one part, then as a whole. Raises WorkerError."""
         since = Deadline(self._settings.deadline_ms.automatic)
-        answer = prompt.answer_with(await self._rewriter.rewrite(prompt, shown, client), params.stops)
+        answer = prompt.answer_with(await self._rewriter.rewrite(prompt, edit_request, client), params.stops)
         yield answer
         yield schemas.CompletionResult(answer, since.elapsed_ms)
 
@@ -351,14 +351,14 @@ async def _failed(request: Request, error: Exception) -> Response:
     return _refused(500, "internal error in infill-ls; see its log")
 
 
-def _refused(status: int, why: str) -> Response:
+def _refused(status: int, reason: str) -> Response:
     """Closes the connection, which may be a stranger's."""
-    return JSONResponse(_error(status, why), status, {"connection": "close"})
+    return JSONResponse(_error(status, reason), status, {"connection": "close"})
 
 
-def _error(status: int, why: str) -> dict[str, Any]:
+def _error(status: int, reason: str) -> dict[str, Any]:
     kind = "unavailable_error" if status == 503 else "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"code": status, "message": why, "type": kind}}
+    return {"error": {"code": status, "message": reason, "type": kind}}
 
 
 class _Transport:

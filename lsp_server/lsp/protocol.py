@@ -137,8 +137,8 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             message = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
-            why = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
-            self._reply_error(salvage_request_id(body), why)
+            reason = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
+            self._reply_error(salvage_request_id(body), reason)
             if b'/didChange"' in body:
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
             return

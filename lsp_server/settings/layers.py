@@ -92,12 +92,12 @@ def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tu
 
 
 def _barred_reason(
-    origin: Origin, name: str, value: Any, now: Any, *, trusts: bool, started: Settings | None
+    origin: Origin, name: str, value: Any, current: Any, *, trusts: bool, started: Settings | None
 ) -> str | None:
     """Why an author may not set this to `value` instead of `now`; None if they may."""
     if origin is Origin.USER:
         return None
-    is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _grants_more(value, now)
+    is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _grants_more(value, current)
     if is_widened:
         return f"{name} cannot be switched on or widened {_WHERE}"
     if not _is_startup(name):
@@ -188,13 +188,13 @@ def _setting(settings: Settings, name: str) -> Any:
     return reduce(getattr, SETTING_DEFINITIONS[name].fields, settings)
 
 
-def _grants_more(value: Any, now: Any) -> bool:
+def _grants_more(value: Any, current: Any) -> bool:
     """Whether a value grants more than `now`: it switches something on, or has more patterns."""
     if isinstance(value, tuple):
-        return not {*value} <= {*now}
+        return not {*value} <= {*current}
     if isinstance(value, str):
-        return value not in (now, OFF)
-    return bool(value > now)
+        return value not in (current, OFF)
+    return bool(value > current)
 
 
 VARIABLE_PREFIX = "INFILL_LS_"

@@ -215,7 +215,7 @@ def _inside_string(view: SyntaxView, node: Node, offset: int) -> StringOrComment
     if children[-1].start_byte < children[-1].end_byte:
         end = view.start(children[last])
     code = (child for child in view.children(node, offset, end) if child.type in view.table.interpolations)
-    next_code = next((at for at in map(view.start, code) if at >= offset), end)  # embedded code stays
+    next_code = next((pos for pos in map(view.start, code) if pos >= offset), end)  # embedded code stays
     return StringOrComment(view.end(children[first]), next_code, view.text[end : view.end(node)])
 
 

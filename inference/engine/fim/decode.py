@@ -79,8 +79,8 @@ class Branch:
     def from_forced(cls, vocabulary: Vocabulary, prompt: FimPrompt) -> "Branch":
         """Starts with the forced tokens before the last part of a word; the rest, at least one, is decoded again."""
         ids = vocabulary.encode(prompt.forced_start.decode())[:-1]
-        before = _LAST_WORD_PART.sub(b"", prompt.forced_start, count=1)
-        while not before.startswith(data := vocabulary.bytes_of(ids)):  # or a tokenizer changed the text
+        forced_prefix = _LAST_WORD_PART.sub(b"", prompt.forced_start, count=1)
+        while not forced_prefix.startswith(data := vocabulary.bytes_of(ids)):  # or a tokenizer changed the text
             ids.pop()
         return cls(prompt, ids, len(ids), data)
 

@@ -82,4 +82,4 @@ class KeptSuffixFinder:
     def _moved_lines(self, old: Sequence[int], new: Sequence[int]) -> int:
         """By how many lines the rows move if `new` replaces `old` before them: at least 1."""
         lead, tail = common_prefix_and_suffix_lengths(old, new)
-        return max(1, *(self._count_lines(before[lead : len(before) - tail]) for before in (old, new)))
+        return max(1, *(self._count_lines(ids[lead : len(ids) - tail]) for ids in (old, new)))

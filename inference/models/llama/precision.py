@@ -111,10 +111,10 @@ def best_pass_times(name: str) -> PassTimes | None:
 
 def save_pass_times(name: str, times: PassTimes) -> None:
     """Saves the times if they are shorter than before, as other programs may slow them; nothing if one is 0."""
-    before = best_pass_times(name) or times
-    least = PassTimes(min(before.pass_ms, times.pass_ms), min(before.prompt_token_ms, times.prompt_token_ms))
-    if least.pass_ms and least.prompt_token_ms:
-        machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: least})
+    previous = best_pass_times(name) or times
+    shortest = PassTimes(min(previous.pass_ms, times.pass_ms), min(previous.prompt_token_ms, times.prompt_token_ms))
+    if shortest.pass_ms and shortest.prompt_token_ms:
+        machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: shortest})
 
 
 def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float) -> LatencyEstimate:

@@ -54,7 +54,7 @@ class PackedMatrix:
 
     def rows(self, numbers: mx.array) -> mx.array:
         """(n,) -> these rows of the matrix, float32 (n, I)."""
-        scales, biases = (each[numbers].astype(mx.float32) for each in (self.scales, self.biases))
+        scales, biases = (array[numbers].astype(mx.float32) for array in (self.scales, self.biases))
         return mx.dequantize(self.words[numbers], scales, biases, group_size=GROUP_SIZE, bits=self.bits)
 
 

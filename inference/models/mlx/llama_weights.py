@@ -108,8 +108,7 @@ class MlxNetworkBuilder:
 
     def _projection(self, name: str) -> Projection:
         bias, norm = (
-            self._tensor(each) if each in self._shapes else None
-            for each in (f"{name}_proj.bias", f"{name}_norm.weight")
+            self._tensor(key) if key in self._shapes else None for key in (f"{name}_proj.bias", f"{name}_norm.weight")
         )
         return Projection(self._matrix(f"{name}_proj.weight"), bias, norm)
 

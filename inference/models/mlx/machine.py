@@ -38,9 +38,9 @@ class MlxDeviceInfo:
         able = (packed,) if packed else DTYPES_BY_GPU[self.on_gpu]
         if requested is None or requested in able:
             return requested or able[0]
-        why = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""
+        reason = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""
         raise ModelError(
-            f"dtype '{requested}' does not run on {self.name} for {model}{why}; choose {' or '.join(able)}"
+            f"dtype '{requested}' does not run on {self.name} for {model}{reason}; choose {' or '.join(able)}"
         )
 
 
@@ -60,11 +60,11 @@ def is_default(*, with_vlm: bool) -> bool:
         return False
 
 
-def unusable_error(why: object, *, with_vlm: bool) -> ModelError:
+def unusable_error(reason: object, *, with_vlm: bool) -> ModelError:
     """The error that also says how to install what `is_installed` looks for, or what to do if that is broken."""
     command = install_hints.format_command(install_hints.install_command("mlx-vlm" if with_vlm else "mlx"))
     advice = "update the system or install mlx afresh" if is_installed(with_vlm=with_vlm) else f"run: {command}"
-    return ModelError(f"device '{DEVICE}' cannot be used here: {why}; {advice}")
+    return ModelError(f"device '{DEVICE}' cannot be used here: {reason}; {advice}")
 
 
 def require_mlx_device(*, with_vlm: bool = False) -> MlxDeviceInfo:

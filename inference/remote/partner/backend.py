@@ -442,14 +442,14 @@ class PartnerBackend(RemoteBackend):
                 try:
                     await StreamedFill(self.client, interface, _PROBE_QUERY, None).receive(lambda: None)
                 except TimeoutError:
-                    why = f"the server {self.client.url} did not end its answer"
+                    reason = f"the server {self.client.url} did not end its answer"
                 except ServerError as error:
                     if error.status and error.status not in _UNSUPPORTED_STATUSES:
                         raise
-                    why = str(error)
+                    reason = str(error)
                 else:
                     return interface
-            refused.append(f"{kind} ({interface.path}): {why}")
+            refused.append(f"{kind} ({interface.path}): {reason}")
         problem = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
             f"{self.client.url} has {server_backend.clip_name(model)}, but {problem}: {'; '.join(refused)[:1500]}; set "
