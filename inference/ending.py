@@ -328,6 +328,11 @@ class FillEnding:
             return False
         return self._count_unpaired(text) > self._count_unpaired("")
 
+    def cut_before_open_bracket(self, text: str) -> str:
+        """Cuts a text of code before the line with the first bracket that it leaves open."""
+        opened = [] if self._quotes or self.is_in_prose else unpaired(self._brackets(text))[1]
+        return text[: text.rfind("\n", 0, opened[0][0]) + 1].rstrip() if opened else text
+
     def is_unwanted(self, text: str) -> bool:
         """Whether to prefer any other text, even a less likely one."""
         return self.leaves_bracket_open(text) or self.merely_names_file(text)

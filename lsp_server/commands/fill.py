@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from inference.deadline import Deadline
 from inference.messages import ErrorCode
 from inference.terminal import print_message
 from lsp_server import holes
@@ -43,6 +44,8 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
+_DEADLINE_MS = 120_000
+"""Unless the user sets one: no editor waits, and whoever does sees drafts and can press ^C."""
 _USED_BUNDLED_MODEL = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 
@@ -72,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     candidates = "number of answers to request"
     parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
     parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help="maximum number of denoising steps")
-    limit = "time limit, including loading the model; after it, the best answer so far is used"
+    limit = "time limit, including loading the model; the best answer so far is used then (default: 2 minutes, loaded)"
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",
@@ -176,6 +179,8 @@ async def _fill(
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)
+            if not is_set:
+                budget = replace(budget, deadline=Deadline(_DEADLINE_MS))
             query = ContextQuery.from_snapshot(file.snapshot, spans[0].start, client.last_status, file.configuration)
             wait_ms = min(ASKED_MS, budget.deadline.remaining_ms) if is_set else ASKED_MS
             context = await ContextGatherer().gather(query, int(wait_ms))
@@ -183,7 +188,7 @@ async def _fill(
                 client,
                 file.snapshot,
                 spans,
-                replace(budget if is_set else budget.restarted(), candidates=max(budget.candidates, _SPARE_CANDIDATES)),
+                replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES)),
                 options=FillOptions(seed=args.seed),
                 on_draft=on_draft,
                 context=context,

@@ -354,7 +354,7 @@ class DropReason(StrEnum):
     NOT_AS_TYPED = "does not begin with the typed text"
     EMPTY = "is empty"
     CLOSES = "only ends what it did not begin"
-    LEAVES_OPEN = "leaves a bracket open in its line"
+    LEAVES_OPEN = "leaves a bracket open"
     REPEATS_BELOW = "repeats the lines below"
     REPEATS_SUFFIX = "repeats the text after the hole"
     REPEATS_ABOVE = "repeats the line above"
@@ -438,8 +438,12 @@ class FillPostprocessor:
             return DropReason.CLOSES
         if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_suffix(hole, fill, self._least_broken))):
             return DropReason.REPEATS_SUFFIX
-        if not hole.literal and hole.ending.leaves_bracket_open(fill):
-            return DropReason.LEAVES_OPEN
+        if not hole.literal:
+            is_marker = self._marker and self._source.text[hole.span.start : hole.span.end] == self._marker
+            if is_marker:  # which stands for a whole expression, or whole statements
+                fill = hole.ending.cut_before_open_bracket(fill)
+            if _is_empty(hole, fill) or hole.ending.leaves_bracket_open(fill):
+                return DropReason.LEAVES_OPEN
         return self._finish(hole, self._repair_end(hole, fill) if repairs_end and self._repairs_end else fill)
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:

@@ -46,12 +46,12 @@ def hole_texts(request: InfillRequest) -> list[str]:
     return [part.text for part in request.segments if isinstance(part, Hole)]
 
 
-async def test_without_settings_it_asks_as_the_server_does(relay: Relay, project: Path) -> None:
+async def test_without_settings_it_asks_as_the_server_does_but_waits_longer(relay: Relay, project: Path) -> None:
     settings = Settings()
     await fill(relay, project / "main.py")
     request = relay.requests[0]
     assert request.candidates == settings.candidates.invoked
-    assert settings.deadline_ms.invoked - 10_000 < request.deadline_ms <= settings.deadline_ms.invoked
+    assert 60_000 < request.deadline_ms <= 120_000
     assert (request.max_steps, request.language, request.path) == (settings.max_steps, "python", "main.py")
     assert hole_texts(request) == ["???"]
 

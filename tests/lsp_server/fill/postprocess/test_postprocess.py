@@ -142,6 +142,8 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     [
         ("typescript", "foo(???, () => {});\n", ");", None),
         ("python", "s = f'{name} is {???} years'\n", "age} years old'", "age"),
+        ("go", "func New() *Store {\n\treturn ???\n}\n", "&Store{", None),
+        ("go", "func f() {\n\t???\n}\n", 'g("(")\n\tif a {\n\t\th()', 'g("(")'),
     ],
 )
 def test_a_marker_hides_no_bracket_around_it(language_id: str, text: str, fill: str, shown: str | None) -> None:
