@@ -335,9 +335,9 @@ class FillEnding:
 
     def is_unwanted(self, text: str) -> bool:
         """Whether to prefer any other text, even a less likely one."""
-        return self.leaves_bracket_open(text) or self.merely_names_file(text)
+        return self.leaves_bracket_open(text) or self.echoes_file_name(text)
 
-    def merely_names_file(self, text: str) -> bool:
+    def echoes_file_name(self, text: str) -> bool:
         """Whether the text makes of its comment no more than the name of a file, or begins a comment or string with the
         name of the hole's own, though no other text has it: the model knows it from the prompt.
         """

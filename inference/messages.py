@@ -124,7 +124,7 @@ class HoleKind(StrEnum):
     MARKER = "marker"
 
 
-class Pinned(_Message, frozen=True, tag="text"):
+class PinnedText(_Message, frozen=True, tag="text"):
     """Pinned text: it conditions the fill and never changes."""
 
     text: str
@@ -208,7 +208,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     """
 
     id: str
-    segments: tuple[Pinned | Hole, ...]
+    segments: tuple[PinnedText | Hole, ...]
     language: str = ""
     path: str = ""
     name_comment: str = ""

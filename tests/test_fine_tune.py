@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from tests.workers import StartWorker
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "fine_tune.py"
@@ -32,7 +32,7 @@ async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, s
     found = []
     for length in (0,) if name == "fim" else (tokens, tokens + 1):  # healing may decode one more in front
         hole = Hole(single_line=True, min_tokens=max(1, length), max_tokens=length)
-        segments = (Pinned(before), hole, Pinned(after))
+        segments = (PinnedText(before), hole, PinnedText(after))
         client.send(InfillRequest("r", segments, language="python", seed=1, max_steps=32))
         while isinstance(candidate := await client.answer(), FilledHoles):
             found.append(candidate.texts[0])

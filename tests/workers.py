@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pytest
 
 from inference import messages
-from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Pinned, Status
+from inference.messages import Done, Draft, Failed, Hole, InfillRequest, PinnedText, Status
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.connect import WorkerLink, attach_to_running
@@ -92,13 +92,13 @@ def short_folder() -> "tempfile.TemporaryDirectory[str]":
 
 def fill(request_id: str = "r", *, max_steps: int = 2, **other: object) -> InfillRequest:
     """A request that is quickly done."""
-    segments = (Pinned("def add(a, b):\n    return "), Hole(max_tokens=4), Pinned("\n"))
+    segments = (PinnedText("def add(a, b):\n    return "), Hole(max_tokens=4), PinnedText("\n"))
     return InfillRequest(request_id, **{"segments": segments, "max_steps": max_steps, **other})
 
 
 def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
     """A request that takes seconds, and tells of each step."""
-    segments = (Pinned("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), Pinned("\n    return x\n"))
+    segments = (PinnedText("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), PinnedText("\n    return x\n"))
     more = {"segments": segments, "max_steps": 80, "candidates": 8, "drafts": True}
     return InfillRequest(request_id, **{**more, **other})
 

@@ -25,7 +25,7 @@ from inference.bench import BenchError, add_model_flags, infilling_tasks, load_w
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, cut_summary, results_summary
 from inference.bench.server_process import post_to_llama
 from inference.engine.engine import Engine
-from inference.messages import Done, FilledHoles, Hole, HoleKind, InfillRequest, Pinned
+from inference.messages import Done, FilledHoles, Hole, HoleKind, InfillRequest, PinnedText
 from inference.models.fim_tokens import TABLE
 
 _MAX_NEW_TOKENS = {True: 64, False: 128}
@@ -40,7 +40,7 @@ def engine_filler(engine: Engine, *, seed: int = 0, quick: bool = False, context
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
-        segments = (Pinned(task.prefix), hole, Pinned(task.suffix_text))
+        segments = (PinnedText(task.prefix), hole, PinnedText(task.suffix_text))
         pieces = task.pieces if context else ()
         request = InfillRequest(task.task_id, segments, language="python", context=pieces, seed=seed, quick=quick)
         began = time.perf_counter()

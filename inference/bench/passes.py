@@ -27,7 +27,7 @@ from inference.bench import BenchError, add_model_flags, infilling_tasks, load_w
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import post_to_llama, start_llama_server
 from inference.engine.engine import Engine
-from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import devices, registry
 from inference.models.family import FimAdapter
 from inference.models.llama.precision import LatencyEstimate, PassTimes
@@ -91,7 +91,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "system_info": f"{threads}: {adapter.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
-        "predicted": vars(LatencyEstimate.from_passes(PassTimes(adapter.token_ms, adapter.prompt_token_ms))),
+        "predicted": vars(LatencyEstimate.from_pass_times(PassTimes(adapter.token_ms, adapter.prompt_token_ms))),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(adapter, tasks[0]),
         "reads_gb_s": 0 if on_gpu else devices.measure_memory_bandwidth() / 1e9,
@@ -150,7 +150,7 @@ def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
 
 def _request(task: InfillingTask, typed: int) -> InfillRequest:
     hole = Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS)
-    parts = Pinned(task.prefix + task.solution[:typed]), hole, Pinned(task.suffix_text)
+    parts = PinnedText(task.prefix + task.solution[:typed]), hole, PinnedText(task.suffix_text)
     return InfillRequest("passes", parts, seed=1, drafts=True)
 
 

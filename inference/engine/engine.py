@@ -10,7 +10,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import edit_model
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.engine.next_edit.judging import NextEditJudgeRun
-from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Pinned
+from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, PinnedText
 from inference.models.family import ModelAdapter, ModelError
 
 
@@ -86,7 +86,7 @@ class Engine:
         if self.edits:
             edit_model.warm_up(self.loaded, self.edits)
             return
-        self._fill(InfillRequest("warm-up", (Pinned("x ="), Hole(max_tokens=2), Pinned("\n")), max_steps=1))
+        self._fill(InfillRequest("warm-up", (PinnedText("x ="), Hole(max_tokens=2), PinnedText("\n")), max_steps=1))
         if not self.run_idle_task():
             return
         for request in warm_up_requests():
@@ -105,8 +105,8 @@ class Engine:
 
 def warm_up_requests() -> list[InfillRequest]:
     """The most common requests: an automatic line, and a line and a block with three candidates."""
-    prefix = Pinned("import os\n\n\ndef main(path):\n    ")
-    suffix = Pinned("\n" + "    print(path)\n" * 100)
+    prefix = PinnedText("import os\n\n\ndef main(path):\n    ")
+    suffix = PinnedText("\n" + "    print(path)\n" * 100)
     line = (prefix, Hole(single_line=True), suffix)
     block = (prefix, Hole(kind=HoleKind.BLOCK), suffix)
     return [

@@ -128,7 +128,7 @@ def _mlx_machine() -> Machine:
 def _estimate_latency(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
     """Estimates the latency by the model's own passes if it has run here, else by kernels and memory bandwidth."""
     if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
-        return precision.LatencyEstimate.from_passes(passes)
+        return precision.LatencyEstimate.from_pass_times(passes)
     reads_bytes_per_s = devices.measure_memory_bandwidth()
     if gpu:
         read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.weights_per_pass / entry.parameters

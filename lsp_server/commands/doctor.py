@@ -18,7 +18,7 @@ from rich.console import Console
 
 from inference.deadline import Deadline
 from inference.install_hints import mlx_advice
-from inference.messages import Hole, InfillRequest, Pinned, Status, WorkerOptions, WorkerState
+from inference.messages import Hole, InfillRequest, PinnedText, Status, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, MODEL_FOR_NEW_USERS
 from inference.remote import address, server_token
 from inference.terminal import printable
@@ -49,7 +49,11 @@ _NAME_COLUMNS = 24
 _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""
-_EXAMPLE = (Pinned("def mean(numbers):\n    return "), Hole(single_line=True), Pinned("\n\n\nprint(mean([1, 2, 3]))\n"))
+_EXAMPLE = (
+    PinnedText("def mean(numbers):\n    return "),
+    Hole(single_line=True),
+    PinnedText("\n\n\nprint(mean([1, 2, 3]))\n"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +164,7 @@ async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerCli
     WorkerError and TimeoutError.
     """
     async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
-        ran = await worker.status() is not None
+        ran = await worker.request_status() is not None
         try:
             await worker.load(Deadline(_LIMIT_MS))
             yield worker

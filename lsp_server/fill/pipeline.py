@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet, Stats
+from inference.messages import FilledHoles, Hole, HoleKind, InfillRequest, Outcome, PinnedText, Snippet, Stats
 from lsp_server import holes
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import file_name
@@ -233,9 +233,9 @@ def _unknown_language_reason(snapshot: Snapshot) -> str:
     return "" if len([*islice(words, 2)]) == 2 else UNKNOWN_LANGUAGE_MESSAGE  # the text may be long
 
 
-def _normalise_segment(segment: Pinned | Hole, document: str, *, quick: bool) -> Pinned | Hole:
+def _normalise_segment(segment: PinnedText | Hole, document: str, *, quick: bool) -> PinnedText | Hole:
     text = replace_cr_line_ends(segment.text, document)
-    if isinstance(segment, Pinned):
+    if isinstance(segment, PinnedText):
         return replace(segment, text=text)
     starts_with = replace_cr_line_ends(segment.starts_with, document)
     may_be_empty = quick and segment.kind is not HoleKind.BODY  # a block that is missing
@@ -243,8 +243,8 @@ def _normalise_segment(segment: Pinned | Hole, document: str, *, quick: bool) ->
 
 
 def _add_syntax(
-    segments: tuple[Pinned | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
-) -> tuple[Pinned | Hole, ...]:
+    segments: tuple[PinnedText | Hole, ...], snapshot: Snapshot, spans: Sequence[holes.HoleSpan], marker: str
+) -> tuple[PinnedText | Hole, ...]:
     """Adds to the holes where the syntax tree lets them end, unless there are many or markers break the parse."""
     if len(spans) > MAX_PARSED_HOLES or (marker and marker in snapshot.text):
         return segments

@@ -240,7 +240,7 @@ class HoleSurroundings:
     literal: StringOrComment | None
 
     @property
-    def is_at_line_start(self) -> bool:
+    def fill_starts_line(self) -> bool:
         """Whether only indentation precedes the fill on its first line."""
         return is_blank(self.line_prefix) or "\n" in self.starts_with
 
@@ -452,7 +452,7 @@ class FillPostprocessor:
             return DropReason.UNCHANGED
         if not hole.is_in_expression and hole.ending.repeats_line_above(fill):
             return DropReason.REPEATS_ABOVE
-        if hole.ending.merely_names_file(fill):
+        if hole.ending.echoes_file_name(fill):
             return DropReason.TELLS_NAME
         if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
             return DropReason.NEW_HOLE
@@ -543,7 +543,7 @@ def trim_start(hole: HoleSurroundings, fill: str) -> str:
     tail = fill[len(hole.starts_with) :]
     if hole.literal or (head and not is_blank(head)):
         return fill
-    if hole.is_at_line_start and not hole.span.single_line:
+    if hole.fill_starts_line and not hole.span.single_line:
         tail = _LEADING_BLANK_LINES.sub("", tail, count=1) if _LEADING_BLANK_LINES.match(tail) else tail
     if (hole.line_prefix + head)[-1:] in (" ", "\t"):
         tail = tail.lstrip(" \t")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from inference.messages import Hole, HoleKind, Pinned
+from inference.messages import Hole, HoleKind, PinnedText
 from lsp_server.syntax.parsing import replace_lone_surrogates
 
 _OTHER_HOLE = "_"
@@ -34,7 +34,7 @@ def build_segments(
     strength: float = 1.0,
     drafts: Sequence[str] | None = None,
     max_tokens: int = 0,
-) -> tuple[Pinned | Hole, ...]:
+) -> tuple[PinnedText | Hole, ...]:
     """`text` as pinned text and holes, in order, between `prefix` and `suffix`, as the model reads it: with a name for
     each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own; one to rework stands
     where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
@@ -57,9 +57,9 @@ def build_segments(
         )
         for span, current in zip(spans, texts, strict=True)
     ]
-    parts: list[Pinned | Hole] = []
+    parts: list[PinnedText | Hole] = []
     for pinned_text, hole in zip(pinned_texts, [*holes, None], strict=True):
-        parts += [Pinned(replace_markers(replace_lone_surrogates(pinned_text), marker))] if pinned_text else []
+        parts += [PinnedText(replace_markers(replace_lone_surrogates(pinned_text), marker))] if pinned_text else []
         parts += [hole] if hole else []
     return tuple(parts)
 

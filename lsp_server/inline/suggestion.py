@@ -59,7 +59,7 @@ class Suggestion:
         return AcceptedEvent(self.computation_id, length >= len(self.text))
 
     def after_change(self, change: TextChange) -> "Suggestion | None":
-        """The same suggestion after a change of the text; None if that made it useless."""
+        """The suggestion at its new place; None if that is lost. Compares its text with nothing that was typed."""
         anchor = self.anchor.after_change(change)
         if anchor is None:
             return None

@@ -109,7 +109,7 @@ class WorkerSupervisor:
                 self._warming.cancel()
             try:
                 async with asyncio.timeout(WORKER_END_S):
-                    if status := await self.client.status():
+                    if status := await self.client.request_status():
                         other_clients = status.clients - 1
                         await self.client.shut_down()
             except TimeoutError:
@@ -127,7 +127,7 @@ class WorkerSupervisor:
         """Asks a running worker for its status; neither starts one nor waits for a hung one."""
         try:
             async with asyncio.timeout(REFRESH_S):
-                await self.client.status()
+                await self.client.request_status()
         except (WorkerError, TimeoutError) as failure:
             log.info("no status: %s", failure or "the worker does not answer")
 

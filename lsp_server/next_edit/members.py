@@ -31,7 +31,7 @@ def is_bound_by_scope(names: NameIndex, name: Occurrence, scope: int) -> bool:
     return next((inner for inner in name.scopes if inner in binding), 0) == scope
 
 
-def function_of_parameter(names: NameIndex, parameter: Occurrence) -> Occurrence | None:
+def unique_function_of_parameter(names: NameIndex, parameter: Occurrence) -> Occurrence | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
     function = None if node is None else names.at_offset(names.view.start(node))

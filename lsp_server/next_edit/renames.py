@@ -9,10 +9,10 @@ from tree_sitter import Node
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.members import (
     defining_line,
-    function_of_parameter,
     is_bound_by_scope,
     is_call_of,
     parameter_declaration,
+    unique_function_of_parameter,
     uses_of_member,
 )
 from lsp_server.next_edit.name_diff import NameDiff
@@ -149,7 +149,7 @@ def _block(names: NameIndex, name: Occurrence) -> Node | None:
 
 def _keyword_arguments(diff: NameDiff, old: Occurrence, new: Occurrence) -> Iterator[Occurrence]:
     """The arguments that use a parameter's old name."""
-    function = function_of_parameter(diff.new_names, new)
+    function = unique_function_of_parameter(diff.new_names, new)
     if function is None:
         return
     for name in diff.new_names.occurrences(old.text):

@@ -196,8 +196,8 @@ class WorkerClient:
         if not self.has_model:
             await self._while_worker_responds(self._wait_for_model(), deadline)
 
-    async def status(self) -> Status | None:
-        """The worker's current status; None if no worker runs. Raises WorkerError."""
+    async def request_status(self) -> Status | None:
+        """Asks the worker for its status; None if no worker runs. Raises WorkerError."""
         try:
             connection = self._connection or self._adopt(await attach_with_retries(self.paths, self._name, STATUS_S))
         except NotListeningError:
@@ -216,7 +216,7 @@ class WorkerClient:
             try:
                 async with asyncio.timeout(limit_s):
                     if self._connection is not None:
-                        await self.status()
+                        await self.request_status()
             except TimeoutError:
                 return False
         return True
@@ -225,7 +225,7 @@ class WorkerClient:
         """Asks the worker to finish its requests and end, and waits for that; False if none runs, or with `if_unused`
         if it has other clients.
         """
-        if await self.status() is None or self._connection is None:
+        if await self.request_status() is None or self._connection is None:
             return False
         connection = self._connection
         previous = connection.status

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Pinned
+from inference.messages import PinnedText
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
@@ -69,7 +69,7 @@ async def test_fills_and_actions_show_pieces_of_other_files(chat: WorkerOptions,
     for request in relay.requests:
         assert [snippet.path for snippet in request.context] == ["b.py", "a.py", "helpers.py"]
         assert request.context[0].text.startswith("# b.py")
-        pinned = [part.text for part in request.segments if isinstance(part, Pinned)]
+        pinned = [part.text for part in request.segments if isinstance(part, PinnedText)]
         assert not any("???" in text for text in [*pinned, *(snippet.text for snippet in request.context)])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from inference.messages import InfillRequest, Pinned, Snippet
+from inference.messages import InfillRequest, PinnedText, Snippet
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.http.app import MAX_BODY_BYTES, MAX_REQUESTS
 from lsp_server.worker import WorkerClient
@@ -86,7 +86,7 @@ OLLAMA = {
 def around(request: InfillRequest) -> tuple[str, str]:
     """The text in front of the request's hole, and behind it."""
     before, _, after = request.segments
-    assert isinstance(before, Pinned) and isinstance(after, Pinned)
+    assert isinstance(before, PinnedText) and isinstance(after, PinnedText)
     return before.text, after.text
 
 
@@ -241,7 +241,7 @@ async def test_a_slow_later_request_is_dropped(endpoint: Listening, begun: bytes
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, stream: bool) -> None:
     async with WorkerClient(OPTIONS, name="tests") as worker:
-        status = await worker.status()
+        status = await worker.request_status()
         os.kill(status.pid, signal.SIGSTOP)
         try:
             body = json.dumps({"input_prefix": BEFORE, "n_predict": 500, "stream": stream}).encode()
@@ -255,7 +255,7 @@ async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, str
         finally:
             os.kill(status.pid, signal.SIGCONT)
         async with asyncio.timeout(PATIENCE_S):
-            while (status := await worker.status()).running + status.waiting:
+            while (status := await worker.request_status()).running + status.waiting:
                 await asyncio.sleep(0.02)
     async with endpoint.http() as http:  # more than may run at a time
         assert (await http.post("/infill", json=LLAMA_VIM)).status_code == 200

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from inference.engine.engine import Engine
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import registry
 from inference.models.cuda_graphs import CudaGraphCapturer
 from inference.models.diffusion_gemma.cuda_graphs import CudaGraphNetwork
@@ -55,7 +55,7 @@ def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
 
 def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
     line = Hole(max_tokens=6, single_line=True)
-    segments = (Pinned("a ="), line, Pinned("\nb ="), Hole(starts_with=" x"), Pinned("\n"))
+    segments = (PinnedText("a ="), line, PinnedText("\nb ="), Hole(starts_with=" x"), PinnedText("\n"))
     request = InfillRequest("r", segments, candidates=4, max_steps=6, seed=1)
     candidates = [event for event in engine.infill(request) if isinstance(event, FilledHoles)]
     assert candidates
@@ -66,7 +66,7 @@ def test_holes_are_filled_with_every_constraint_held(engine: Engine) -> None:
 
 def test_a_reused_prefix_gives_the_same_answer(engine: Engine) -> None:
     request = InfillRequest(
-        "r", (Pinned("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), Pinned("\n")), max_steps=4, seed=1
+        "r", (PinnedText("value = 1\n" * 40 + "b ="), Hole(max_tokens=6), PinnedText("\n")), max_steps=4, seed=1
     )
     first, again = ([e.texts for e in engine.infill(request) if isinstance(e, FilledHoles)] for _ in range(2))
     assert first == again

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from inference.engine.canvas.layout import CanvasPlan
 from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.engine import Engine
-from inference.messages import Hole, InfillRequest, Pinned
+from inference.messages import Hole, InfillRequest, PinnedText
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -41,7 +41,7 @@ def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedPrefixH
     context.close()
 
 
-def planned(engine: Engine, *segments: Pinned | Hole, short: bool = False, **options: object) -> CanvasPlan:
+def planned(engine: Engine, *segments: PinnedText | Hole, short: bool = False, **options: object) -> CanvasPlan:
     """The first canvas of a request."""
     model = engine.loaded
     request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from inference import messages
-from inference.messages import Cancel, Done, Draft, Failed, FilledHoles, Hole, Outcome, Pinned, Status
+from inference.messages import Cancel, Done, Draft, Failed, FilledHoles, Hole, Outcome, PinnedText, Status
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import Process, RawClient, fill, is_idle, long_fill
 
@@ -68,14 +68,14 @@ LINE = "value=foo(bar,baz[12]);" * 600_000
 @pytest.mark.parametrize(
     "segments",
     [
-        (Pinned("x = "), Hole(max_tokens=4), Pinned(LINE), Hole(max_tokens=4), Pinned("\n")),
-        (Pinned("x = "), Hole(text=LINE, strength=0.5), Pinned("\n")),
-        (Pinned("x = "), Hole(starts_with=LINE), Pinned("\n")),
+        (PinnedText("x = "), Hole(max_tokens=4), PinnedText(LINE), Hole(max_tokens=4), PinnedText("\n")),
+        (PinnedText("x = "), Hole(text=LINE, strength=0.5), PinnedText("\n")),
+        (PinnedText("x = "), Hole(starts_with=LINE), PinnedText("\n")),
     ],
     ids=["before and behind", "in a hole", "at the start of a hole"],
 )
 async def test_behind_a_long_line_others_are_answered(
-    client: RawClient, resident: WorkerPaths, segments: tuple[Pinned | Hole, ...]
+    client: RawClient, resident: WorkerPaths, segments: tuple[PinnedText | Hole, ...]
 ) -> None:
     other = await RawClient.open(resident)
     client.send(messages.InfillRequest("long", segments, max_steps=1))

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from inference.bench.server_process import ModelServerProcess, free_port
-from inference.messages import Hole, InfillRequest, Outcome, Pinned
+from inference.messages import Hole, InfillRequest, Outcome, PinnedText
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import AFTER, BEFORE, answered, infiller_at, request
 from tests.not_tested import not_tested
@@ -53,4 +53,4 @@ async def test_nothing_is_lost_when_a_replica_dies(url_and_doomed: tuple[str, Vl
 
 
 def _asked(seed: int) -> InfillRequest:
-    return request(Pinned(BEFORE), Hole(single_line=True), Pinned(AFTER), seed=seed)
+    return request(PinnedText(BEFORE), Hole(single_line=True), PinnedText(AFTER), seed=seed)

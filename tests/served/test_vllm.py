@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import registry
 from inference.remote.server_backend import RemoteBackend
 from tests.e2e.raw_client import RawClient
@@ -82,7 +82,7 @@ async def test_pins_hold_in_many_random_fills(vllm: Vllm) -> None:
             before, after = ("".join(numbers.choices(words, k=size)) for size in (12, 8))
             start = numbers.choice(["", "", "ab", "_x"])
             hole = Hole(min_tokens=3, max_tokens=3, single_line=True, starts_with=start)
-            asked = request(Pinned(before), hole, Pinned("\n" + after), seed=number, max_steps=1)
+            asked = request(PinnedText(before), hole, PinnedText("\n" + after), seed=number, max_steps=1)
             async with limit:
                 _, candidates, _ = await answered(infiller, asked)
             return asked, candidates[0]

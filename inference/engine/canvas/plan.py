@@ -14,7 +14,7 @@ from inference.engine.canvas import prompt
 from inference.engine.canvas.layout import CanvasHole, CanvasPlan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.messages import MAX_STEPS, Hole, InfillRequest, Pinned
+from inference.messages import MAX_STEPS, Hole, InfillRequest, PinnedText
 from inference.models.infill_config import InfillConfig
 
 _SUFFIX_TOKENS = 16
@@ -37,7 +37,7 @@ def text_and_holes(request: InfillRequest) -> TextAndHoles:
     texts: list[list[str]] = [[]]
     holes: list[Hole] = []
     for segment in request.segments:
-        if isinstance(segment, Pinned):
+        if isinstance(segment, PinnedText):
             texts[-1].append(segment.text)
             continue
         _check(segment)

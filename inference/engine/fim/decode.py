@@ -240,10 +240,10 @@ class Decoder:
             """Queues the branch points from choice `first` on of a branch `gap_nats` less likely than the best."""
             if self._lookup is not None:
                 self._lookup.add(branch.ids)
-            merely_names_file = branch.prompt.ending.merely_names_file
-            is_named = merely_names_file(branch.text)
+            echoes_file_name = branch.prompt.ending.echoes_file_name
+            is_named = echoes_file_name(branch.text)
             for index, choice in enumerate(branch.choices[first:], first):
-                if is_named and merely_names_file(branch.truncated(self._vocabulary, index).text):
+                if is_named and echoes_file_name(branch.truncated(self._vocabulary, index).text):
                     break  # whatever follows the name
                 for id_, logprob in choice.alternatives:
                     gap = gap_nats + choice.logprob - logprob

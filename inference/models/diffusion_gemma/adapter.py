@@ -82,7 +82,7 @@ class EncodedPrefixHandle(EncodedPrefix):
         """See `PrefixHandle`. The feedback of a row that was not requested is its token's embedding."""
         signal = None
         if feedback is not None:
-            embedded = self._network.token_embeddings(ids)
+            embedded = self._network.certain_embeddings(ids)
             signal = embedded.flatten(0, 1).index_put((rows,), feedback).view_as(embedded)
         hidden = self._network.decode(ids, signal, self.view(), valid)
         return self._network.logits(hidden.flatten(0, 1)[rows])

@@ -124,7 +124,7 @@ class DiffusionNetwork(Protocol):
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """The self-conditioning signal of some rows: (N, V) logits and their softmax -> (N, d)."""
 
-    def token_embeddings(self, ids: Tensor) -> Tensor:
+    def certain_embeddings(self, ids: Tensor) -> Tensor:
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
     def empty_layers(self) -> list[LayerKeysValues]:

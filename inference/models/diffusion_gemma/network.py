@@ -87,7 +87,7 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
         return (probabilities @ embedding.weight) * embedding.embed_scale.to(self.dtype)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def token_embeddings(self, ids: Tensor) -> Tensor:
+    def certain_embeddings(self, ids: Tensor) -> Tensor:
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
     def empty_layers(self) -> list[LayerKeysValues]:

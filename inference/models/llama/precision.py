@@ -91,7 +91,7 @@ class LatencyEstimate:
     rewrite_s: float
 
     @classmethod
-    def from_passes(cls, times: PassTimes) -> "LatencyEstimate":
+    def from_pass_times(cls, times: PassTimes) -> "LatencyEstimate":
         cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY)
         place_s, line_s, key_s = (
             (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
@@ -125,13 +125,13 @@ def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float)
     pass_ms = max(weights * benchmark.one_row_ns / 1e6 / threads, 1000 * weights * size / reads_bytes_per_s)
     row_ms = of_layers * benchmark.prompt_row_ns / 1e6 / threads
     small_ms = [item * benchmark.one_row_ns / 1e6 for item in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
-    return LatencyEstimate.from_passes(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
+    return LatencyEstimate.from_pass_times(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
 
 
 def estimate_gpu_latency(read_bytes: float, reads_bytes_per_s: float) -> LatencyEstimate:
     """Estimates the latency on a GPU with shared memory: a pass reads the weights once, for many prompt tokens."""
     pass_ms = 1000 * _REST_ON_GPU * read_bytes / reads_bytes_per_s
-    return LatencyEstimate.from_passes(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
+    return LatencyEstimate.from_pass_times(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
 
 
 @cache

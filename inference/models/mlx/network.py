@@ -79,7 +79,7 @@ class MlxDiffusionNetwork(DiffusionNetwork):
         )
         return to_torch_tensor(sums * self._decoder.embed_scale)
 
-    def token_embeddings(self, ids: Tensor) -> Tensor:
+    def certain_embeddings(self, ids: Tensor) -> Tensor:
         return to_torch_tensor(self._embedding(to_mlx_array(ids)) * self._decoder.embed_scale)
 
     def empty_layers(self) -> list[LayerKeysValues]:

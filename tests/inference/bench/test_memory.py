@@ -18,7 +18,7 @@ from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising.denoise import NoiseSource
 from inference.engine.denoising.unmask import UnmaskingDenoiser
 from inference.engine.engine import Engine
-from inference.messages import Hole, InfillRequest, Pinned
+from inference.messages import Hole, InfillRequest, PinnedText
 from inference.models import registry
 from inference.models.infill_config import SamplerSettings
 from tests.inference.loaded import check_nothing_is_open, gemma
@@ -48,7 +48,7 @@ def tiny(tmp_path: Path) -> Engine:
 
 def play(engine: Engine, number: int, chance: random.Random) -> None:
     text = f"# document {number % 50}\n" + "x" * chance.randrange(40)
-    segments = (Pinned(text), Hole(max_tokens=4), Pinned("\nafter\n"))
+    segments = (PinnedText(text), Hole(max_tokens=4), PinnedText("\nafter\n"))
     request = InfillRequest("r", segments, max_steps=2, drafts=True, candidates=chance.randint(1, 2), seed=number)
     run = engine.infill(request)
     events = run

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inference.engine.engine import Engine
-from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, PinnedText
 
 BEFORE = "import os\n\n\ndef list_files(folder):\n    names = []\n    for name in os.listdir(folder):\n        "
 AFTER = "\n    return names\n\n\ndef main():\n    print(list_files('.'))\n"
@@ -25,13 +25,13 @@ class Answer:
         return self.candidates[0].texts[0]
 
 
-def fill(engine: Engine, *segments: Pinned | Hole | str, **options: Any) -> Answer:
+def fill(engine: Engine, *segments: PinnedText | Hole | str, **options: Any) -> Answer:
     return Answer(engine.infill(request(*segments, **options)))
 
 
-def request(*segments: Pinned | Hole | str, **options: Any) -> InfillRequest:
+def request(*segments: PinnedText | Hole | str, **options: Any) -> InfillRequest:
     """A request, in which a string is pinned text."""
-    parts = tuple(Pinned(each) if isinstance(each, str) else each for each in segments)
+    parts = tuple(PinnedText(each) if isinstance(each, str) else each for each in segments)
     return InfillRequest("r", parts, **options)
 
 

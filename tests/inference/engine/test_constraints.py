@@ -9,7 +9,7 @@ import torch
 
 from inference.engine.canvas.batch import FORBIDDEN_BIAS, CanvasBatch
 from inference.engine.engine import Engine
-from inference.messages import Hole, Pinned
+from inference.messages import Hole, PinnedText
 from inference.models import registry
 from inference.models.infill_config import InfillConfig
 from tests.inference.engine.filling import fill
@@ -37,7 +37,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 )
 def test_a_hole_of_one_line_stays_one_behind_a_line_break_too(twin: Engine, before: str, after: str) -> None:
     """The token before the hole is healed into it: what the first row may become begins with a line break."""
-    segments = (Pinned(before), Hole(single_line=True, max_tokens=6), Pinned(after))
+    segments = (PinnedText(before), Hole(single_line=True, max_tokens=6), PinnedText(after))
     for seed in range(2):
         answer = fill(twin, *segments, candidates=3, max_steps=3, seed=seed)
         texts = [candidate.texts[0] for candidate in answer.candidates]
@@ -54,7 +54,7 @@ def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
 
 @pytest.mark.parametrize("before", ["x =", "x = <", "x = <unused"])
 def test_the_mask_is_never_written(tuned: Engine, before: str) -> None:
-    plan = planned(tuned, Pinned(before), Hole(max_tokens=4), Pinned("\n"))
+    plan = planned(tuned, PinnedText(before), Hole(max_tokens=4), PinnedText("\n"))
     canvas = CanvasBatch.from_canvases([plan.compose([4])], torch.device("cpu"))
     constraint = tuned.loaded.constraint_builder.build(canvas, plan.holes)
     biases = constraint.biases[constraint.bias_index]

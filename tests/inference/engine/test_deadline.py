@@ -14,7 +14,7 @@ from inference.deadline import Deadline
 from inference.engine.diffusion_run import DiffusionEvent
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned, Snippet
+from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, PinnedText, Snippet
 from inference.models import registry
 from tests.inference.engine.filling import request
 from tests.inference.loaded import check_nothing_is_open, using
@@ -28,7 +28,7 @@ MOST_STEPS_LATE = 8
 
 
 def asked(title: str, **options: object) -> InfillRequest:
-    segments = (Pinned(f"# {title}\n{LONG}x ="), Hole(single_line=True), Pinned("\nprint(x)\n"))
+    segments = (PinnedText(f"# {title}\n{LONG}x ="), Hole(single_line=True), PinnedText("\nprint(x)\n"))
     return InfillRequest("r", segments, path="long.py", max_steps=8, seed=1, **options)  # type: ignore[arg-type]
 
 
@@ -69,7 +69,9 @@ def masked() -> Engine:
     return Engine(registry.load_model(str(Path(__file__).parents[2] / "data" / "masked"), device="cpu"))
 
 
-RANKED = InfillRequest("r", (Pinned("x = "), Hole(single_line=True), Pinned("\n")), drafts=True, max_steps=4, seed=1)
+RANKED = InfillRequest(
+    "r", (PinnedText("x = "), Hole(single_line=True), PinnedText("\n")), drafts=True, max_steps=4, seed=1
+)
 
 
 def steps_until_ranked(engine: Engine) -> int:
@@ -108,7 +110,7 @@ def test_a_prefix_read_in_one_piece_is_short_if_late(masked: Engine) -> None:
 def test_a_step_is_a_pass(masked: Engine) -> None:
     """A hole of a given length is not asked where it ends, and a single answer is not ranked."""
     hole = Hole(min_tokens=1, max_tokens=1, single_line=True)
-    *_, done = masked.infill(InfillRequest("r", (Pinned("x = "), hole, Pinned("\n")), seed=1))
+    *_, done = masked.infill(InfillRequest("r", (PinnedText("x = "), hole, PinnedText("\n")), seed=1))
     assert done.stats.steps == 1
 
 
@@ -130,7 +132,7 @@ any_hole = st.builds(
 any_request = st.builds(
     InfillRequest,
     st.just("r"),
-    st.lists(st.one_of(any_text.map(Pinned), any_hole), min_size=1, max_size=4).map(tuple),
+    st.lists(st.one_of(any_text.map(PinnedText), any_hole), min_size=1, max_size=4).map(tuple),
     candidates=st.sampled_from([1, 3]),
     max_steps=st.sampled_from([None, 4]),
     seed=st.just(1),

@@ -9,7 +9,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, PinnedText
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
 from tests.inference.engine import filling
@@ -31,7 +31,9 @@ def each(request: pytest.FixtureRequest) -> Engine:
     return request.getfixturevalue(request.param)
 
 
-def fill(engine: Engine, *segments: Pinned | Hole, **options: object) -> tuple[list[FilledHoles], Done, list[Draft]]:
+def fill(
+    engine: Engine, *segments: PinnedText | Hole, **options: object
+) -> tuple[list[FilledHoles], Done, list[Draft]]:
     answer = filling.fill(engine, *segments, **options)
     assert answer.candidates
     return answer.candidates, answer.done, answer.drafts
@@ -41,7 +43,9 @@ FAR = "\n" + "\n".join(f"value_{i} = {i}" for i in range(60)) + "\nb ="
 
 
 def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
-    candidates, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=12), Pinned(REST), candidates=4, max_steps=5, seed=3)
+    candidates, *_ = fill(
+        engine, PinnedText(SOURCE), Hole(max_tokens=12), PinnedText(REST), candidates=4, max_steps=5, seed=3
+    )
     whole = [c for c in candidates if c.texts[0] and "\ufffd" not in c.texts[0]]
     assert 1 < len(candidates) <= 4
     assert len({c.texts for c in candidates}) == len(candidates)
@@ -51,12 +55,12 @@ def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
 def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
     forbidden = set(engine.loaded.vocabulary.special_ids)
     for seed in range(3):
-        candidates, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=16), Pinned(REST), max_steps=2, seed=seed)
+        candidates, *_ = fill(engine, PinnedText(SOURCE), Hole(max_tokens=16), PinnedText(REST), max_steps=2, seed=seed)
         assert not forbidden & set(engine.loaded.vocabulary.encode(candidates[0].texts[0]))
 
 
 def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
-    segments = (Pinned("a ="), Hole(max_tokens=6), Pinned("\nb ="), Hole(max_tokens=6), Pinned("\n"))
+    segments = (PinnedText("a ="), Hole(max_tokens=6), PinnedText("\nb ="), Hole(max_tokens=6), PinnedText("\n"))
     candidates, _, drafts = fill(embedded, *segments, drafts=True, max_steps=6, seed=2)
     assert drafts[-1].texts == candidates[0].texts
     *steps, last = [draft.step for draft in drafts]
@@ -70,7 +74,7 @@ def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
 
 def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     hole = Hole(max_tokens=8, text="???")
-    segments = (Pinned("a ="), hole, Pinned(FAR), hole, Pinned("\n"))
+    segments = (PinnedText("a ="), hole, PinnedText(FAR), hole, PinnedText("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=Deadline(0)) if e is not None]
     assert not candidate.complete
@@ -83,14 +87,14 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
 def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, least: int) -> None:
-    request = InfillRequest("r", (Pinned(SOURCE), hole, Pinned(REST)), seed=1, drafts=True)
+    request = InfillRequest("r", (PinnedText(SOURCE), hole, PinnedText(REST)), seed=1, drafts=True)
     events = engine.infill(request, deadline=Deadline(0))
     draft = [event for event in events if isinstance(event, Draft)][-1]  # what repeats itself is no candidate
     assert len(draft.pieces[0]) >= least
 
 
 def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine) -> None:
-    segments = tuple(part for _ in range(200) for part in (Pinned("x = "), Hole(text="???"), Pinned("\n" * 40)))
+    segments = tuple(part for _ in range(200) for part in (PinnedText("x = "), Hole(text="???"), PinnedText("\n" * 40)))
     request = InfillRequest("r", segments, candidates=16, max_steps=48)
     *_, done = embedded.infill(request, deadline=Deadline(0))
     assert done.stats.canvases == 1
@@ -98,7 +102,7 @@ def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine
 
 
 def test_a_candidate_has_its_tokens_with_a_probability_each(embedded: Engine) -> None:
-    parts = (Pinned(SOURCE), Hole(min_tokens=5, max_tokens=6, starts_with="ret"), Pinned(REST))
+    parts = (PinnedText(SOURCE), Hole(min_tokens=5, max_tokens=6, starts_with="ret"), PinnedText(REST))
     for seed in range(200):
         (candidate, *_), _, drafts = fill(embedded, *parts, max_steps=4, seed=seed, drafts=True)
         if "\ufffd" not in candidate.texts[0]:  # half a character has no place in a draft, nor has how sure it is
@@ -107,7 +111,7 @@ def test_a_candidate_has_its_tokens_with_a_probability_each(embedded: Engine) ->
     assert "".join(candidate.pieces[0]) == candidate.texts[0]
     assert len(candidate.confidences[0]) == len(candidate.pieces[0])
     assert all(0 < prob <= 1 for prob in candidate.confidences[0])
-    (given, *_), _, _ = fill(embedded, Pinned("x = "), Hole(text="1", strength=0.0), Pinned("\n"))
+    (given, *_), _, _ = fill(embedded, PinnedText("x = "), Hole(text="1", strength=0.0), PinnedText("\n"))
     assert (given.pieces, given.confidences) == ((("1",),), ((1.0,),))
 
 
@@ -117,18 +121,18 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     engine, hole = Engine(registry.load_model(str(tmp_path), device="cpu")), Hole(min_tokens=4, max_tokens=4)
     answered = []
     for seed in range(30):
-        segments = (Pinned(SOURCE), hole, Pinned("\nb = "), hole, Pinned(REST))
+        segments = (PinnedText(SOURCE), hole, PinnedText("\nb = "), hole, PinnedText(REST))
         events = engine.infill(InfillRequest("r", segments, max_steps=2, seed=seed))
         answered.append([event for event in events if isinstance(event, FilledHoles)])
     assert not any("\ufffd" in text for found in answered for each in found for text in each.texts)
     assert [] in answered, "where both are halves there is no candidate"
     assert {number for found in answered for each in found for number in each.unfilled} == {0, 1}
-    (candidate, *_), _, _ = fill(engine, Pinned("x = "), Hole(text="caf\ufffd", strength=0.0), Pinned("\n"))
+    (candidate, *_), _, _ = fill(engine, PinnedText("x = "), Hole(text="caf\ufffd", strength=0.0), PinnedText("\n"))
     assert candidate.texts == ("caf\ufffd",), "what the user has there stays"
 
 
 def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
-    parts = [(Pinned(SOURCE + "x" * n), Hole(max_tokens=6), Pinned(REST)) for n in range(3)]
+    parts = [(PinnedText(SOURCE + "x" * n), Hole(max_tokens=6), PinnedText(REST)) for n in range(3)]
     requests = [InfillRequest(str(n), segments, max_steps=4, seed=n) for n, segments in enumerate(parts)]
     alone = [[e.texts for e in each.infill(r) if isinstance(e, FilledHoles)] for r in requests]
     running: list[tuple[int, Iterator[object]]] = [(n, each.infill(r)) for n, r in enumerate(requests)]
@@ -147,12 +151,12 @@ def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
 
 def test_strength_0_keeps_the_text_1_forgets_it_and_a_weak_one_takes_few_steps(engine: Engine) -> None:
     text = "return os.path.getsize(path)"
-    kept, *_ = fill(engine, Pinned(SOURCE), Hole(text=text, strength=0.0), Pinned(REST), max_steps=4, seed=1)
+    kept, *_ = fill(engine, PinnedText(SOURCE), Hole(text=text, strength=0.0), PinnedText(REST), max_steps=4, seed=1)
     assert kept[0].texts == (text,)
-    filled, *_ = fill(engine, Pinned(SOURCE), Hole(max_tokens=6), Pinned(REST), max_steps=4, seed=1)
-    forgot, *_ = fill(engine, Pinned(SOURCE), Hole(text=text, max_tokens=6), Pinned(REST), max_steps=4, seed=1)
+    filled, *_ = fill(engine, PinnedText(SOURCE), Hole(max_tokens=6), PinnedText(REST), max_steps=4, seed=1)
+    forgot, *_ = fill(engine, PinnedText(SOURCE), Hole(text=text, max_tokens=6), PinnedText(REST), max_steps=4, seed=1)
     assert forgot[0].texts == filled[0].texts
-    weak, *_ = fill(engine, Pinned(SOURCE), Hole(text=text, strength=0.25), Pinned(REST), max_steps=8, seed=1)
+    weak, *_ = fill(engine, PinnedText(SOURCE), Hole(text=text, strength=0.25), PinnedText(REST), max_steps=8, seed=1)
     assert 0 < weak[0].steps <= 2
 
 
@@ -161,7 +165,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     """Else the bytes that stand before the hole would be cut off another token."""
     vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
     hole = Hole(text=text, strength=0.5, single_line=True)
-    (slots,) = planned(engine, Pinned(source), hole, Pinned(REST)).holes
+    (slots,) = planned(engine, PinnedText(source), hole, PinnedText(REST)).holes
     given = vocabulary.bytes_of(list(slots.forced_ids + slots.existing_ids))
     before = given[: slots.num_healed_bytes]
     assert given == before + text.encode()
@@ -176,7 +180,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
     ("segments", "steps", "message"),
     [
         ((), None, "no hole"),
-        ((Pinned("x"),), None, "no hole"),
+        ((PinnedText("x"),), None, "no hole"),
         ((Hole(min_tokens=0),), None, "0 to 0"),
         ((Hole(min_tokens=5, max_tokens=3),), None, "5 to 3"),
         ((Hole(text="x", strength=1.5),), None, "strength"),

@@ -17,7 +17,7 @@ from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
 from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
@@ -169,7 +169,11 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: DiffusionGemmaNe
 @pytest.mark.parametrize("seed", range(2))
 def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engine, seed: int) -> None:
     """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
-    segments = (Pinned("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Pinned("asure(x)\n"))
+    segments = (
+        PinnedText("def area(wid"),
+        Hole(min_tokens=9, max_tokens=9, single_line=True),
+        PinnedText("asure(x)\n"),
+    )
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
     model, settings, plan = released.loaded, released.loaded.infill_config.sampler, planned(released, *segments)
     row = plan.compose([9])
@@ -195,7 +199,11 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
 
 
 NEVER_SURE = SamplerSettings(max_steps=20, entropy_bound=1.0, stability=1, confidence=0.0)
-PARTS = (Pinned("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Pinned("\n\n\nx = 1\n"))
+PARTS = (
+    PinnedText("import os\n\n\ndef size(path):\n    ret"),
+    Hole(min_tokens=4, max_tokens=4),
+    PinnedText("\n\n\nx = 1\n"),
+)
 
 
 def test_rows_that_are_not_there_are_never_accepted() -> None:

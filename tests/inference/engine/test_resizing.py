@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.engine.engine import Engine
-from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models.family import ModelTraits
 from inference.models.infill_config import HoleNoise, InfillConfig, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
@@ -64,7 +64,7 @@ class Remembered(BigramContext):
 
 
 def fill(middle: str, hole: Hole, **options: Any) -> list[Any]:
-    request = InfillRequest("r", (Pinned(FIRST), hole, Pinned(LAST)), **{"seed": 1, **options})
+    request = InfillRequest("r", (PinnedText(FIRST), hole, PinnedText(LAST)), **{"seed": 1, **options})
     family = ByHeart(FIRST + middle + LAST)
     events = list(Engine(family).infill(request))
     assert family.opened == 0, "every context is closed"

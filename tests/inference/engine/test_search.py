@@ -20,7 +20,7 @@ from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, is_pruning_due, prune, trial_canvases
 from inference.engine.denoising.rank import FillRanker, ScoreWeights
 from inference.engine.engine import Engine
-from inference.messages import Draft, Hole, HoleKind, InfillRequest, Pinned
+from inference.messages import Draft, Hole, HoleKind, InfillRequest, PinnedText
 from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import causal_logits, gemma, opened, planned
@@ -82,7 +82,7 @@ def test_lines_get_their_length(twin: Engine) -> None:
 def test_a_block_is_not_as_short_as_the_likelihood_would_have_it(twin: Engine) -> None:
     """Seen in the last draft: this small model repeats itself in a block, and such a fill is no candidate."""
     before = 'def area(width, height):\n    """The area."""\n    '
-    segments = (Pinned(before), Hole(HoleKind.BODY), Pinned("\n\n\nx = 1\n"))
+    segments = (PinnedText(before), Hole(HoleKind.BODY), PinnedText("\n\n\nx = 1\n"))
     request = InfillRequest("r", segments, max_steps=8, seed=0, drafts=True)
     *_, last = (event for event in twin.infill(request) if isinstance(event, Draft))
     assert len(last.texts[0]) >= 24
@@ -166,7 +166,7 @@ def masked_by_hand(context: PrefixHandle, one: FilledCanvas, order: Sequence[Seq
 
 def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine) -> None:
     """In a batch with others as alone: four tokens in two parts, then three tokens behind the hole."""
-    plan = planned(bigrams, Pinned("x = area(wi"), Hole(single_line=True), Pinned(", height)\n"))
+    plan = planned(bigrams, PinnedText("x = area(wi"), Hole(single_line=True), PinnedText(", height)\n"))
     several = [written(bigrams, plan, text) for text in ("dth", "dthwidth", "d")]
     found, passes = scores(bigrams, plan, several, 2)
     assert passes == 3
@@ -183,7 +183,7 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(bigrams: Engine
 
 def test_of_several_holes_what_follows_each_counts(bigrams: Engine) -> None:
     line = Hole(single_line=True)
-    plan = planned(bigrams, Pinned("x = ar"), line, Pinned("(width, he"), line, Pinned(")\n"))
+    plan = planned(bigrams, PinnedText("x = ar"), line, PinnedText("(width, he"), line, PinnedText(")\n"))
     good, bad = written(bigrams, plan, "ea", "ight"), written(bigrams, plan, "width", "ight")
     (first, second), passes = scores(bigrams, plan, [good, bad], 4)
     assert passes == 5
@@ -191,14 +191,14 @@ def test_of_several_holes_what_follows_each_counts(bigrams: Engine) -> None:
 
 
 def test_at_the_end_of_a_file_the_fill_alone_is_scored(bigrams: Engine) -> None:
-    plan = planned(bigrams, Pinned("x = area(wi"), Hole(single_line=True))
+    plan = planned(bigrams, PinnedText("x = area(wi"), Hole(single_line=True))
     found, _ = scores(bigrams, plan, [written(bigrams, plan, text) for text in ("dth", "")], 4)
     assert all(map(math.isfinite, found))
 
 
 REST = "\n\n\nx = 1\n" + "def less(a, b):\n    return a < b\n" * 3
 FINISHED = 2
-SEGMENTS = (Pinned("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), Pinned(REST))
+SEGMENTS = (PinnedText("def size(path):\n    ret"), Hole(max_tokens=16, single_line=True), PinnedText(REST))
 
 
 @contextmanager

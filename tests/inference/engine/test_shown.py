@@ -12,7 +12,7 @@ from inference.engine.canvas.layout import CanvasPlan, ComposedCanvas
 from inference.engine.denoising.prune import TRIAL_SUFFIX_TOKENS, trial_canvases
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import Hole, HoleKind, InfillRequest, Pinned, Snippet
+from inference.messages import Hole, HoleKind, InfillRequest, PinnedText, Snippet
 from tests.inference.engine.filling import fill
 from tests.inference.loaded import planned
 
@@ -131,7 +131,7 @@ def shown(engine: Engine, plan: CanvasPlan) -> str:
     ],
 )
 def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest) -> None:
-    (hole,) = planned(request.getfixturevalue(name), Pinned(BEFORE), Hole(kind), Pinned(AFTER)).holes
+    (hole,) = planned(request.getfixturevalue(name), PinnedText(BEFORE), Hole(kind), PinnedText(AFTER)).holes
     assert hole.max_rows == tokens
 
 
@@ -139,10 +139,10 @@ def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) ->
     model = twin.loaded
     wide = Engine(replace(model, traits=replace(model.traits, free_rows=FREE_ROWS)))
     for after, last in (("\n", model.vocabulary.id_of("<eos>")), (AFTER, None)):
-        row = planned(wide, Pinned(BEFORE), LINE, Pinned(after)).compose([4])
+        row = planned(wide, PinnedText(BEFORE), LINE, PinnedText(after)).compose([4])
         assert len(row.ids) == model.infill_config.canvas_tokens
         assert last is None or row.ids[-1] == last
-    assert len(planned(twin, Pinned(BEFORE), LINE, Pinned("\n")).compose([4]).ids) < 32
+    assert len(planned(twin, PinnedText(BEFORE), LINE, PinnedText("\n")).compose([4]).ids) < 32
     assert fill(wide, BEFORE, LINE, "\n", max_steps=2, seed=1).text
 
 
@@ -154,7 +154,7 @@ def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
 
 
 def test_far_suffix_is_read_before_the_file(twin: Engine) -> None:
-    plan = planned(twin, Pinned(BEFORE), LINE, Pinned(AFTER), path="size.py")
+    plan = planned(twin, PinnedText(BEFORE), LINE, PinnedText(AFTER), path="size.py")
     text, canvas = shown(twin, plan), twin.loaded.vocabulary.decode(list(plan.suffix))
     _, said, rest = text.partition("size.py, further down:\n")
     further = rest[: rest.index("Write size.py in full")].strip("\n").split("\n")
@@ -168,9 +168,9 @@ def test_far_suffix_is_read_before_the_file(twin: Engine) -> None:
 
 
 def test_late_requests_and_plain_models_read_no_far_suffix(twin: Engine, embedded: Engine) -> None:
-    short = planned(twin, Pinned(BEFORE), LINE, Pinned(AFTER), path="size.py", short=True)
+    short = planned(twin, PinnedText(BEFORE), LINE, PinnedText(AFTER), path="size.py", short=True)
     assert "further down" not in shown(twin, short)
-    assert shown(embedded, planned(embedded, Pinned(BEFORE), LINE, Pinned(AFTER))).startswith("import os")
+    assert shown(embedded, planned(embedded, PinnedText(BEFORE), LINE, PinnedText(AFTER))).startswith("import os")
 
 
 def test_prefix_stays_encoded_while_typing(twin: Engine) -> None:

@@ -20,7 +20,7 @@ from inference.engine.canvas.plan import CanvasPlanner
 from inference.engine.canvas.results import FilledCanvas
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.engine import Engine
-from inference.messages import Hole, InfillRequest, Pinned
+from inference.messages import Hole, InfillRequest, PinnedText
 from inference.models import registry
 from inference.models.infill_config import InfillConfig
 from tests.inference.engine.filling import fill
@@ -110,9 +110,9 @@ def tasks() -> list[InfillingTask]:
 
 
 def planned(vocabulary: Vocabulary, before: str, hole: Hole, after: str) -> CanvasPlan:
-    return CanvasPlanner(vocabulary, PROPERTIES, InfillRequest("r", (Pinned(before), hole, Pinned(after)))).plan(
-        range(1), ()
-    )
+    return CanvasPlanner(
+        vocabulary, PROPERTIES, InfillRequest("r", (PinnedText(before), hole, PinnedText(after)))
+    ).plan(range(1), ())
 
 
 def token_at(vocabulary: Vocabulary, text: str, place: int) -> tuple[int, int]:

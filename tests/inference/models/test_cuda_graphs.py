@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from inference.engine.engine import Engine, warm_up_requests
-from inference.messages import Pinned
+from inference.messages import PinnedText
 from inference.models import registry
 from inference.models.cuda_graphs import CudaGraphCapturer, Pass
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNetwork
@@ -173,7 +173,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
     recorded = len(recorder.recorded)
     assert recorded > len(USUAL)
     for lines in (0, 60):  # a token for each byte: longer ones are no usual prefixes
-        before = Pinned("value = 1\n" * lines + "    x = ")
+        before = PinnedText("value = 1\n" * lines + "    x = ")
         for request in warm_up_requests():
             segments = (before, *request.segments[1:])
             assert list(engine.infill(msgspec.structs.replace(request, segments=segments, seed=lines)))

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from inference.engine.engine import Engine
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import discovery, registry
 from inference.models.checkpoint_files import stored_tensors
 from inference.models.family import ModelError
@@ -143,7 +143,7 @@ def with_weights_of(file: Path, folder: Path, to: Path) -> Path:
 
 def test_it_is_the_checkpoint_that_it_was_made_from(folder: Path, tmp_path: Path) -> None:
     """In each type the same tokens as those of the plain weights that the file holds."""
-    request = InfillRequest("1", (Pinned("def f(x):\n    return "), Hole(), Pinned("\n")), seed=1)
+    request = InfillRequest("1", (PinnedText("def f(x):\n    return "), Hole(), PinnedText("\n")), seed=1)
     for kind in ("F32", "BF16", "Q8_0", "Q5_0", "Q4_0"):
         file = tmp_path / f"{kind}.gguf"
         write_diffusion_gguf(folder, file, kind)

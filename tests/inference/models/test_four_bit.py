@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine.engine import Engine
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import catalogue, devices, packed, registry
 from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
@@ -46,7 +46,7 @@ def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> t
     for _ in prefix.prefill():
         pass
     canvas = torch.tensor([ids[-8:]])
-    soft = network.token_embeddings(canvas.flip(1))
+    soft = network.certain_embeddings(canvas.flip(1))
     return network.logits(network.decode(canvas, soft, prefix.view())[0])
 
 
@@ -95,7 +95,7 @@ def test_it_writes_what_its_unpacked_weights_write(kind: str, dtype: str, tmp_pa
     assert [model.dtype for model in models] == [dtype, dtype, "bfloat16"]
     assert weights.candidate_dtypes(torch.device("cuda"), None, dtype) == [dtype]
     unpacked(models[1].network.model)
-    request = InfillRequest("1", (Pinned("def f(x):\n    return "), Hole(), Pinned("\n")), seed=1)
+    request = InfillRequest("1", (PinnedText("def f(x):\n    return "), Hole(), PinnedText("\n")), seed=1)
     found = [
         [(event.pieces, event.confidences) for event in Engine(model).infill(request) if isinstance(event, FilledHoles)]
         for model in models

@@ -61,7 +61,7 @@ def at(ns: float) -> Callable[[CatalogueEntry], LatencyEstimate]:
 
     def predict(entry: CatalogueEntry) -> LatencyEstimate:
         pass_ms = entry.weights_per_pass * ns / 1e6
-        return LatencyEstimate.from_passes(PassTimes(pass_ms, pass_ms / 8))
+        return LatencyEstimate.from_pass_times(PassTimes(pass_ms, pass_ms / 8))
 
     return predict
 

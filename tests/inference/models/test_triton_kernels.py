@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.engine.engine import Engine
-from inference.messages import FilledHoles, Hole, InfillRequest, Pinned
+from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
 from inference.models import devices, packed, registry
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.packed import PackedLinear, PackedWeight
@@ -152,7 +152,7 @@ def in_float32(model: Any) -> Any:
 
 
 def test_a_model_writes_the_same_with_kernels_packed_or_not(random_folder: Path) -> None:
-    segments = Pinned("def f(x):\n    return "), Hole(max_tokens=6), Pinned("\n")
+    segments = PinnedText("def f(x):\n    return "), Hole(max_tokens=6), PinnedText("\n")
     request = InfillRequest("1", segments, seed=1, max_steps=4)
     texts = []
     for kind in ("fall-back", "kernels", "unpacked", "kernels, unpacked"):

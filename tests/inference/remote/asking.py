@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, Pinned, Request
+from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, PinnedText, Request
 from inference.remote import server_backend
 from inference.remote.server_backend import RemoteBackend
 from inference.serving.scheduler import Job
@@ -49,10 +49,10 @@ def partner_at(url: str, kind: str = "auto", **options: Any) -> AbstractAsyncCon
 
 def one_hole(*, drafts: bool = False, candidates: int = 1, **hole: object) -> InfillRequest:
     part = Hole(**({"single_line": True} | hole))  # type: ignore[arg-type]
-    return request(Pinned(BEFORE), part, Pinned(AFTER), drafts=drafts, candidates=candidates)
+    return request(PinnedText(BEFORE), part, PinnedText(AFTER), drafts=drafts, candidates=candidates)
 
 
-def request(*segments: Pinned | Hole, **fields: object) -> InfillRequest:
+def request(*segments: PinnedText | Hole, **fields: object) -> InfillRequest:
     known = {"seed": 1, "max_steps": 3, "language": "python", "path": "mean.py"}
     return InfillRequest("r", segments, **(known | fields))  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inference.engine.errors import RequestError
-from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Pinned
+from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, PinnedText
 from inference.models.family import ModelError
 from inference.remote.edit_model import EditModelBackend
 from inference.remote.http import ServerError
@@ -134,4 +134,4 @@ async def test_a_server_without_one_known_model_is_refused(names: tuple[str, ...
 async def test_an_edit_model_fills_no_holes() -> None:
     async with edit_model() as (_, model):
         with pytest.raises(RequestError, match="fills no holes"):
-            await anext(model.replies(job(InfillRequest("r", (Pinned("a"),)))))
+            await anext(model.replies(job(InfillRequest("r", (PinnedText("a"),)))))

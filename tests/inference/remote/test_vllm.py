@@ -11,7 +11,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
-from inference.messages import ErrorCode, Hole, NextEditRequest, Outcome, Pinned
+from inference.messages import ErrorCode, Hole, NextEditRequest, Outcome, PinnedText
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.server_backend import ServedModel
@@ -46,7 +46,13 @@ def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = No
 
 
 async def test_holes_are_filled_together_the_same_with_a_seed(server: CanvasServer) -> None:
-    parts = (Pinned(BEFORE), Hole(single_line=True), Pinned("\n\n\ndef f(a):\n    "), Hole(max_tokens=8), Pinned("\n"))
+    parts = (
+        PinnedText(BEFORE),
+        Hole(single_line=True),
+        PinnedText("\n\n\ndef f(a):\n    "),
+        Hole(max_tokens=8),
+        PinnedText("\n"),
+    )
     async with infiller_at(server.url) as infiller:
         assert infiller.status_fields()["model"] == "infill" and infiller.status_fields()["device"] in server.url
         drafts, candidates, done = await answered(infiller, request(*parts, drafts=True))

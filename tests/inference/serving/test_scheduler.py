@@ -19,7 +19,7 @@ from inference.messages import (
     InfillRequest,
     NextEditRequest,
     Outcome,
-    Pinned,
+    PinnedText,
     Request,
 )
 from inference.serving.engine_thread import DeviceLostError, EngineThread, EngineWork, next_work
@@ -29,7 +29,7 @@ from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
 
 SECRET = "text of a document"
-SEGMENTS = (Pinned(f"{SECRET} = "), Hole(), Pinned("\n"))
+SEGMENTS = (PinnedText(f"{SECRET} = "), Hole(), PinnedText("\n"))
 
 
 class Asker:
@@ -251,7 +251,7 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
             for number in range(MAX_OF_CLIENT):
                 other.ask(f"{number}")
         running, _ = asker.queue.job_counts()
-        modest.ask("modest", "modest", segments=(Pinned("modest = "), Hole(), Pinned("\n")))
+        modest.ask("modest", "modest", segments=(PinnedText("modest = "), Hole(), PinnedText("\n")))
         asker.ask("more", "greedy")
         asker.queue.cancel(jobs[0])
         await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import HoleKind, Pinned, Snippet
+from inference.messages import HoleKind, PinnedText, Snippet
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import FillBudget, FillResult, fill
@@ -198,5 +198,5 @@ async def test_the_model_sees_no_marker_of_another_hole(asked: Asked) -> None:
     here, context = find_markers(snapshot, "<x>")[1:], (Snippet("b.py", "d = <x>\n"),)
     await fill(asked.client, snapshot, here, invoked(), context=context, marker="<x>")
     (request,) = asked.worker.requests
-    assert request.segments[0] == Pinned("a = _\nb = ")
+    assert request.segments[0] == PinnedText("a = _\nb = ")
     assert request.context == (Snippet("b.py", "d = _\n"),)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.messages import Hole, HoleKind, Pinned
+from inference.messages import Hole, HoleKind, PinnedText
 from lsp_server import holes
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.texts import short_texts, texts
@@ -28,7 +28,7 @@ def test_pinned_text_and_holes_make_up_the_text(case: tuple[str, list[holes.Hole
     parts = holes.build_segments(text, spans)
     assert "".join(part.text for part in parts) == text.replace("\ud83d", "\ufffd")
     assert sum(isinstance(part, Hole) for part in parts) == len(spans)
-    assert all(part.text for part in parts if isinstance(part, Pinned))
+    assert all(part.text for part in parts if isinstance(part, PinnedText))
     msgspec.msgpack.encode(parts)  # also a text with half a surrogate pair can be sent
 
 
@@ -49,7 +49,7 @@ def test_text_outside_the_holes_is_byte_for_byte_the_same(
 def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
     span = holes.HoleSpan(4, 6, HoleKind.EXPRESSION, "fo", single_line=True)
     asked = Hole(HoleKind.EXPRESSION, starts_with="fo", single_line=True, text="fo")
-    assert holes.build_segments("x = fo", [span]) == (Pinned("x = "), asked)
+    assert holes.build_segments("x = fo", [span]) == (PinnedText("x = "), asked)
 
 
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
@@ -58,7 +58,7 @@ def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     first, middle, last = holes.build_segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
     assert isinstance(middle, Hole)
     assert middle.text == "???"  # what stands in a hole is the user's
-    assert (first, last) == (Pinned("_ before\na = _\nb = "), Pinned("\nc = _\n_ after\n"))
+    assert (first, last) == (PinnedText("_ before\na = _\nb = "), PinnedText("\nc = _\n_ after\n"))
 
 
 @given(texts)

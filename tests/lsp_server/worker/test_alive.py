@@ -79,7 +79,7 @@ async def test_a_model_that_cannot_be_resolved_is_named(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
     async with WorkerClient(WorkerOptions(model), name="tests") as client:
-        assert await client.status() is None
+        assert await client.request_status() is None
         with pytest.raises(WorkerError, match="^model: .* cannot be resolved: .*; give a folder") as failure:
             await client.load()
         assert failure.value.code is ErrorCode.MODEL

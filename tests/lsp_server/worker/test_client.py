@@ -14,7 +14,7 @@ from inference.messages import (
     Draft,
     ErrorCode,
     Outcome,
-    Pinned,
+    PinnedText,
     Status,
     Welcome,
     WorkerState,
@@ -47,7 +47,7 @@ async def test_a_worker_ends_if_unused_and_not_before(own_folder: Path) -> None:
             assert (await editor.request(fill())).candidates
             assert editor.pid == doctor.pid
         async with asyncio.timeout(PATIENCE_S):
-            while (await doctor.status()).clients > 1:
+            while (await doctor.request_status()).clients > 1:
                 await asyncio.sleep(0.05)
         assert await doctor.shut_down(if_unused=True)
 
@@ -136,7 +136,7 @@ async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths
 async def test_what_cannot_be_sent_fails_alone(resident: WorkerPaths, text: str) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerError) as failure:
-            await client.request(fill(segments=(Pinned(text), *fill().segments)))
+            await client.request(fill(segments=(PinnedText(text), *fill().segments)))
         assert failure.value.code is ErrorCode.BAD_REQUEST
         assert (await client.request(fill())).candidates
 

@@ -12,14 +12,14 @@ from inference.engine.engine import Engine
 from inference.engine.fim.decode import Decoder
 from inference.engine.fim.fim_run import JointFillScorer
 from inference.engine.fim.prompt import PromptBuilder
-from inference.messages import Done, Hole, HoleKind, Outcome, Pinned
+from inference.messages import Done, Hole, HoleKind, Outcome, PinnedText
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
 
 SEGMENTS = (BEFORE, line(), AFTER)
 LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
 
 
-def slow_fill(engine: Engine, *segments: Pinned | Hole | str) -> Answer:
+def slow_fill(engine: Engine, *segments: PinnedText | Hole | str) -> Answer:
     """The automatic answer of a machine that reads a hundred tokens within the deadline."""
     engine.loaded.adapter.prompt_token_ms = 400.0
     with closing(engine.infill(request(*segments, quick=True, reads_ahead=True), deadline=Deadline(60_000))) as work:
@@ -80,7 +80,7 @@ def test_drafts_grow_into_the_answer(middle: Engine) -> None:
         ('x = "<|fim_suffix|><|endoftext|>"\ny = ', line(), "\nz = <|fim_middle|>\n"),
     ],
 )
-def test_every_text_around_a_hole_has_an_answer(middle: Engine, segments: tuple[Pinned | Hole | str, ...]) -> None:
+def test_every_text_around_a_hole_has_an_answer(middle: Engine, segments: tuple[PinnedText | Hole | str, ...]) -> None:
     answer = fill(middle, *segments)
     assert answer.text.strip()
     assert not any(hole.single_line and "\n" in answer.text for hole in segments if isinstance(hole, Hole))

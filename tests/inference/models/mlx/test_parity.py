@@ -3,7 +3,7 @@
 import pytest
 
 from inference.engine.engine import Engine
-from inference.messages import Hole, Pinned, Snippet
+from inference.messages import Hole, PinnedText, Snippet
 from inference.models import registry
 from tests.inference.engine.filling import Answer, fill
 
@@ -11,20 +11,20 @@ SOURCE, REST = "def area(width, height):\n    return ", "\n\n\nprint(area(2, 3))
 LINE = Hole(single_line=True, max_tokens=12)
 BLOCK = Hole(min_tokens=6, max_tokens=10)
 TASKS = {
-    "a line": (Pinned(SOURCE), LINE, Pinned(REST)),
-    "a line at the start of a file": (LINE, Pinned("\nprint(x)\n")),
-    "several lines": (Pinned("def f(x):\n    if x:\n"), BLOCK, Pinned("\n    return x\n")),
-    "two holes": (Pinned("a = "), LINE, Pinned("\nb = a + "), BLOCK, Pinned("\n")),
-    "reworked": (Pinned(SOURCE), Hole(text="width + height", strength=0.6), Pinned(REST)),
-    "with what the user typed": (Pinned(SOURCE), Hole(starts_with="wid", max_tokens=6), Pinned(REST)),
+    "a line": (PinnedText(SOURCE), LINE, PinnedText(REST)),
+    "a line at the start of a file": (LINE, PinnedText("\nprint(x)\n")),
+    "several lines": (PinnedText("def f(x):\n    if x:\n"), BLOCK, PinnedText("\n    return x\n")),
+    "two holes": (PinnedText("a = "), LINE, PinnedText("\nb = a + "), BLOCK, PinnedText("\n")),
+    "reworked": (PinnedText(SOURCE), Hole(text="width + height", strength=0.6), PinnedText(REST)),
+    "with what the user typed": (PinnedText(SOURCE), Hole(starts_with="wid", max_tokens=6), PinnedText(REST)),
 }
 
 
-def filled(engine: Engine, *segments: Pinned | Hole | str, **other: object) -> Answer:
+def filled(engine: Engine, *segments: PinnedText | Hole | str, **other: object) -> Answer:
     return fill(engine, *segments, **{"seed": 7, "max_steps": 5, "candidates": 2, **other})
 
 
-def check_same(found: Engine, wanted: Engine, *segments: Pinned | Hole, **other: object) -> None:
+def check_same(found: Engine, wanted: Engine, *segments: PinnedText | Hole, **other: object) -> None:
     ours, theirs = (filled(each, *segments, **other).candidates for each in (found, wanted))
     assert ours
     assert [(it.texts, it.steps, it.tokens) for it in ours] == [(it.texts, it.steps, it.tokens) for it in theirs]
@@ -40,4 +40,4 @@ def test_with_experts_a_small_window_and_shared_values_too(released: Engine, ran
     """Random weights of the released kind: layers of both kinds, whose full ones have heads of another size."""
     found = Engine(registry.load_model(str(random_folder), device="mlx", dtype="float32"))
     context = (Snippet("other.py", "value = 3\n" * 6),)  # longer than the window
-    check_same(found, released, Pinned("x = "), Hole(min_tokens=5, max_tokens=5), Pinned("\n"), context=context)
+    check_same(found, released, PinnedText("x = "), Hole(min_tokens=5, max_tokens=5), PinnedText("\n"), context=context)

@@ -12,7 +12,7 @@ from inference.messages import (
     Hole,
     HoleKind,
     Outcome,
-    Pinned,
+    PinnedText,
     Snippet,
 )
 from inference.remote.http import ServerError
@@ -39,7 +39,13 @@ async def test_a_hole_is_filled_and_drafts_come_before(kind: str) -> None:
 
 @each_kind
 async def test_holes_are_filled_in_order(kind: str) -> None:
-    parts = (Pinned("a = "), Hole(single_line=True), Pinned("\nb = "), Hole(single_line=True), Pinned("\nc = a + b\n"))
+    parts = (
+        PinnedText("a = "),
+        Hole(single_line=True),
+        PinnedText("\nb = "),
+        Hole(single_line=True),
+        PinnedText("\nc = a + b\n"),
+    )
     words = iter(["first", "second"])
     async with partner_server(kinds=(kind,), answer=lambda _: next(words)) as server:
         async with partner_at(server.url, KIND_OF[kind]) as partner:
@@ -102,7 +108,7 @@ async def test_candidates_differ_and_the_first_is_the_likeliest() -> None:
         assert temperatures[0] == 0.0 and temperatures[1] > 0.0
         server.asked.clear()
         async with partner_at(server.url) as partner:
-            await answered(partner, request(Pinned(BEFORE), Hole(), Pinned(AFTER), seed=7, candidates=2))
+            await answered(partner, request(PinnedText(BEFORE), Hole(), PinnedText(AFTER), seed=7, candidates=2))
         assert sorted(asked.body["seed"] for asked in server.fills) == [7, 8]
         assert all("seed" not in asked.body for asked in server.asked if asked not in server.fills)
 
@@ -182,12 +188,14 @@ async def test_other_files_are_shown_where_there_is_a_place_for_them() -> None:
     other = Snippet("stats.py", "def total(numbers):\n    return sum(numbers)\n")
     for kind in KINDS:
         async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
-            await answered(partner, request(Pinned(BEFORE), Hole(single_line=True), Pinned(AFTER), context=(other,)))
+            await answered(
+                partner, request(PinnedText(BEFORE), Hole(single_line=True), PinnedText(AFTER), context=(other,))
+            )
             shown = "def total" in str(server.fills[0].body)
             assert shown == (partner.context_tokens > 0) == (kind != "suffix")
 
 
-LONG_FILE = Pinned("x = 1\n" * 5000 + "y = "), Hole(single_line=True), Pinned("\n" + "z = 2\n" * 5000)
+LONG_FILE = PinnedText("x = 1\n" * 5000 + "y = "), Hole(single_line=True), PinnedText("\n" + "z = 2\n" * 5000)
 
 
 @pytest.mark.parametrize("context_tokens", [1024, 4096, 6000, 1 << 15])
@@ -200,7 +208,7 @@ async def test_a_server_that_takes_little_is_sent_no_more_than_that(context_toke
                 long = server.fills[0]
                 assert LONG_FILE[0].text.endswith(long.prefix) and LONG_FILE[2].text.startswith(long.suffix)
                 assert long.prefix.startswith("x = 1\n") and long.suffix.endswith("\n")
-                await answered(partner, request(Pinned(BEFORE), Hole(), Pinned(AFTER), context=others[:1]))
+                await answered(partner, request(PinnedText(BEFORE), Hole(), PinnedText(AFTER), context=others[:1]))
             for asked in server.fills:
                 most = asked.body.get("max_tokens") or asked.body["n_predict"]
                 names = ("prompt", "suffix", "messages", "input_prefix", "input_suffix", "input_extra")
