@@ -413,7 +413,9 @@ def _product(
     wide, columns = weight.shape[1] // (1 + gated), BLOCK_COLUMNS // (1 + gated)
     output = rows.new_empty(pairs, wide)
     sizes = {"SHARE": share, "O": wide, "I": weight.shape[2], "BITS": bits, "GATED": gated}
-    sizes |= {"M": block, "N": columns, "K": BLOCK_DEPTH, "num_warps": WARPS, "num_stages": stages(bits)}
+    deep = gated and bits == _PLAIN_BITS
+    sizes |= {"M": block, "N": columns, "K": BLOCK_DEPTH << deep, "num_warps": WARPS}
+    sizes["num_stages"] = 2 if deep else stages(bits)
     grid = len(plan[1]), triton.cdiv(wide, columns)
     experts_kernel[grid](rows, *parts, rows if gated else router_weights, output, *blocks, pairs, **sizes)
     return output

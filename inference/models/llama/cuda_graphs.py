@@ -1,7 +1,7 @@
 """Captures the passes of up to 16 rows of a model that writes in order, and their logits, as CUDA graphs.
 
 The keys and values before a captured pass are copied into a buffer: of 1,000 tokens 12 MB for the 0.5B, 57 for a 7B, of
-which a pass reads 0.4 and 4.5 GB. A kernel in Triton reads of it what stands before the rows, wherever they are.
+which a pass reads 0.4 and 4.5 GB. A kernel in Triton reads what stands there before the rows; without it all is read.
 """
 
 import torch
@@ -19,9 +19,10 @@ _CHECKED_ROWS = 300
 class CudaGraphLlamaNetwork(LlamaNetwork):
     """A network that captures its passes of few rows."""
 
-    def __init__(self, network: LlamaNetwork, capturer: CudaGraphCapturer) -> None:
-        """It shares its weights with `network`."""
+    def __init__(self, network: LlamaNetwork, capturer: CudaGraphCapturer, *, by_kernel: bool = False) -> None:
+        """It shares its weights with `network`. `by_kernel`: it attends by Triton's kernel."""
         vars(self).update(vars(network))
+        self._by_kernel = by_kernel
         self.capturer = capturer
         self._captured: dict[tuple[int, bool], CapturablePass] = {}
         """By rows, and whether it is of their logits."""
@@ -77,23 +78,24 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         """In captured passes the positions take the mask's place: each row sees what stands up to its own."""
         if mask is None or mask.dtype != torch.long:
             return super()._attention(queries, cached, mask)
+        keys, values = (tensor[0] for tensor in cached)
+        if not self._by_kernel:
+            visible = torch.arange(keys.shape[1], device=self.device) <= mask[0, :, None]
+            return super()._attention(queries, cached, visible.repeat_interleave(queries.shape[2] // len(keys), 0))
         from inference.models import triton_kernels  # not every system has Triton
 
-        keys, values = (tensor[0] for tensor in cached)
         return triton_kernels.attention(queries[0], keys, values, mask[0], self.config.attention_multiplier)
 
 
 def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
-    """On CUDA the network whose passes are captured, if Triton can run there."""
+    """On CUDA the network whose passes are captured."""
     if network.device.type != "cuda":
         return network
     keys = torch.randn_like(network.empty_cache(_CHECKED_ROWS).keys_values[0, 0, 0])
     queries = torch.randn(3, network.config.num_attention_heads, network.config.head_size, device=network.device)
-    if note := devices.use_triton_kernels([], queries, keys):
-        network.note = note
-        return network
+    network.note = network.note or devices.use_triton_kernels([], queries, keys)
     try:
-        faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer())
+        faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer(), by_kernel=not network.note)
     except RuntimeError:  # the weights fit, but the buffer of keys and values does not
         network.note = "; ".join(filter(None, (network.note, "it is slower without CUDA graphs, for want of memory")))
         return network
