@@ -31,7 +31,7 @@ _HYSTERESIS = 1.25
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
 _CAPTURED_BYTES = 6e8
-"""Captured passes of a model that writes in order hold 4,096 tokens: 50 MB for the 0.5B, 235 for a 7B, and some more."""
+"""Captured passes of a model that writes in order hold 4,096 tokens, 50 MB for the 0.5B, 235 for a 7B, and results."""
 _USABLE_OF_GPU, _USABLE = 0.9, 0.75
 """How much of a device's memory one model may take. An editor, a browser and the system need the rest. What MLX names
 is already without that.

@@ -342,9 +342,9 @@ def _random_rows(wide: int, device: torch.device) -> Iterator[Tensor]:
 def _plain_attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
     """See `attention`."""
     sharing = queries.shape[1] // len(keys)
-    shared = (each.to(queries.dtype).repeat_interleave(sharing, 0) for each in (keys, values))
+    keys, values = (each.to(queries.dtype).repeat_interleave(sharing, 0) for each in (keys, values))
     visible = torch.arange(keys.shape[1], device=keys.device) <= positions[:, None]
-    mixed = functional.scaled_dot_product_attention(queries.transpose(0, 1), *shared, attn_mask=visible)
+    mixed = functional.scaled_dot_product_attention(queries.transpose(0, 1), keys, values, attn_mask=visible)
     return mixed.transpose(0, 1).flatten(1)
 
 

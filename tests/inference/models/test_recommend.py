@@ -13,10 +13,12 @@ import msgspec
 import pytest
 
 from inference import install_hints
-from inference.models import catalogue
+from inference.models import catalogue, devices
 from inference.models.catalogue import EMBEDDED, ENTRIES, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.infill_config import InfillConfig
+from inference.models.llama.config import LlamaConfig
+from inference.models.llama.cuda_graphs import BUFFER_ROWS
 from inference.models.llama.precision import LatencyEstimate, PassTimes, estimate_gpu_latency
 from inference.models.recommend import (
     Machine,
@@ -193,6 +195,14 @@ def test_no_edit_model_is_better_than_one_that_does_not_fit(place: Machine, why:
 
 def test_no_edit_model_is_taken_to_fill_holes() -> None:
     assert not recommend_for_new_user(BIG_GPU).edit_kind
+
+
+def test_captured_passes_need_memory_too() -> None:
+    coder = catalogue.entry_named("qwen2.5-coder-7b")
+    config = LlamaConfig(152_064, 3584, 18_944, 28, 28, 4)
+    buffer = BUFFER_ROWS * 2 * 2 * config.num_hidden_layers * config.num_kv_heads * config.head_size
+    needed = judge_fit(coder, machine("cuda:0", 24)).needed_bytes["its own bits"]
+    assert needed > devices.needed_bytes(coder.weight_bytes("its own bits")) + buffer
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
