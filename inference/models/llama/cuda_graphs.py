@@ -67,18 +67,18 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     def _rows_pass(self, width: int) -> CapturablePass:
         ids, positions = torch.zeros((2, 1, width), dtype=torch.long, device=self.device)
 
-        def append(layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        def append(layer: int, keys: Tensor, values: Tensor) -> Tensor:
             seen = self._buffer[layer]
             seen.index_copy_(3, positions[0], torch.stack((keys, values)).transpose(2, 3).to(seen.dtype))
-            return seen[0], seen[1]
+            return seen
 
         return CapturablePass(lambda: self.hidden_states(ids, positions, append, positions, width), ids, positions)
 
-    def _attention(self, queries: Tensor, cached: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def _attention(self, queries: Tensor, cached: Tensor, mask: Tensor | None) -> Tensor:
         """In captured passes the positions take the mask's place: each row sees what stands up to its own."""
         if mask is None or mask.dtype != torch.long:
             return super()._attention(queries, cached, mask)
-        keys, values = (tensor[0] for tensor in cached)
+        keys, values = cached[:, 0]
         if not self._by_kernel:
             visible = torch.arange(keys.shape[1], device=self.device) <= mask[0, :, None]
             return super()._attention(queries, cached, visible.repeat_interleave(queries.shape[2] // len(keys), 0))

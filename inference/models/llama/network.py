@@ -20,8 +20,8 @@ from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import StoredRows
 
 EmbeddingTable = DenseLinear | Int8Weight | PackedLinear | StoredRows
-Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
+Append = Callable[[int, Tensor, Tensor], Tensor]
+"""Takes a layer's number and the (B, n, G, D) of some rows; returns (2, B, G, T, D) of all that they attend to."""
 _EXACT_TOKENS = 64
 """Number of top tokens whose logits are recomputed in float32 if the LM head is inexact."""
 _FREE_ROWS, _FREE_ROWS_DYNAMIC, _FREE_ROWS_GPU = 4, 8, 64
@@ -49,14 +49,12 @@ class TensorKvCache(KvCache):
         super().__init__()
         self.keys_values = keys_values
 
-    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes (1, n, G, D) after the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
+    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> Tensor:
+        """Writes (1, n, G, D) after the rows of a layer; returns all, (2, 1, G, T, D). `ids` does not change."""
         begin = len(self.ids)
-        end = begin + keys.shape[1]
-        both = self.keys_values[layer]
-        both[0, :, :, begin:end] = keys.transpose(1, 2)
-        both[1, :, :, begin:end] = values.transpose(1, 2)
-        return both[0, :, :, :end], both[1, :, :, :end]
+        seen = self.keys_values[layer, ..., : begin + keys.shape[1], :]
+        seen[..., begin:, :] = torch.stack((keys, values)).transpose(2, 3)
+        return seen
 
     @property
     def capacity(self) -> int:
@@ -164,13 +162,13 @@ class LlamaNetwork(CausalNetwork):
         queries_keys = apply_rotary(queries_keys, rotary)
         return queries_keys[:, :, :heads], queries_keys[:, :, heads:], qkv[:, :, heads + kv_heads :]
 
-    def _attention(self, queries: Tensor, cached: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """Queries (B, n, H, D) -> (B * n, H * D)."""
+    def _attention(self, queries: Tensor, cached: Tensor, mask: Tensor | None) -> Tensor:
+        """Queries (B, n, H, D) and what `Append` returns -> (B * n, H * D)."""
         batch, width, heads, head_size = queries.shape
         kv_heads = self.config.num_kv_heads
         grouped = queries.view(batch, width, kv_heads, heads // kv_heads, head_size).transpose(1, 2)
         grouped = grouped.reshape(batch, kv_heads, -1, head_size).to(self._attention_dtype)
-        keys, values = (tensor.to(self._attention_dtype) for tensor in cached)
+        keys, values = cached.to(self._attention_dtype)
         attn_output = functional.scaled_dot_product_attention(
             grouped, keys, values, attn_mask=mask, scale=self.config.attention_multiplier
         )

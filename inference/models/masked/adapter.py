@@ -48,13 +48,13 @@ class CanvasKvCache:
     before: Tensor | None = None
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
-    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def append_to_layer(self, layer: int, keys: Tensor, values: Tensor) -> Tensor:
         both = self.keys_values[layer]
         new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
         both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)
-        if self.before is not None:
-            both = torch.cat([self.before[layer].expand(-1, len(keys), -1, -1, -1), both], 3)
-        return both[0], both[1]
+        if self.before is None:
+            return both
+        return torch.cat([self.before[layer].expand(-1, len(keys), -1, -1, -1), both], 3)
 
     def gather(self, network: LlamaNetwork, rows: Tensor, moved: Tensor) -> "CanvasKvCache":
         """Gathers `rows` (B, T') of one cached sequence for B sequences, with their keys shifted by `moved` (B, T')."""
