@@ -18,7 +18,7 @@ import msgspec
 
 from inference.bench import positive_int
 from inference.bench.infilling_tasks import read_tasks_as
-from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor
+from inference.bench.server_editor import ScriptedEditor
 from inference.messages import Hunk
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import common_prefix_and_suffix_lengths
@@ -88,7 +88,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     edits, quiet = ([case for case in cases if case.is_quiet == is_quiet][: args.limit] for is_quiet in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
         if args.model:
-            editor.wait_until_ready(5 * TIMEOUT_S)
+            editor.wait_until_ready()
         offers = [play(editor, case, index) for index, case in enumerate([*edits, *quiet], 1)]
     exact_offers = [exact for case_offers in offers[: len(edits)] for exact in case_offers]
     expected_places = sum(len(case.changes) - 1 for case in edits)

@@ -31,7 +31,7 @@ from typing import Any
 
 from inference.bench import BenchError, percentiles
 from inference.bench.next_edit import DEADLINES_MS
-from inference.bench.server_editor import TIMEOUT_S, ScriptedEditor, ShownEdit, offset_of
+from inference.bench.server_editor import ScriptedEditor, ShownEdit, offset_of
 from inference.messages import Hunk
 from inference.models import edit_prompts
 from inference.models.catalogue import EMBEDDED
@@ -269,7 +269,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         fill_model = args.model or EMBEDDED
         options = {"statistics": "off", "deadlineMs": DEADLINES_MS, "model": fill_model, "nextEdit": edit_model}
         with ScriptedEditor(Path(folder), options, folders, "debug" if args.verbose else "warning") as editor:
-            editor.wait_until_ready(5 * TIMEOUT_S)
+            editor.wait_until_ready()
             for scenario in scenarios:
                 for cursor in scenario.cursors:
                     fills = args.model is not None

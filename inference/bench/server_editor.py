@@ -16,9 +16,8 @@ from typing import Any
 
 from inference.bench import BenchError
 
-DEFAULT_URI = "file:///project/big.py"
 SERVER_COMMAND = (sys.executable, "-P", "-m", "lsp_server.cli")
-TIMEOUT_S = 60.0
+_EXIT_S, _LOADING_S = 60.0, 300.0
 
 
 def server_environment(runtime: Path) -> dict[str, str]:
@@ -63,7 +62,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
     def __exit__(self, *_: object) -> None:
         self.notify("exit", None)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(TIMEOUT_S)
+            self._process.wait(_EXIT_S)
         self._process.kill()
 
     def open(self, uri: str, text: str, language: str = "python") -> None:
@@ -76,24 +75,22 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         while self.texts:
             self.notify("textDocument/didClose", {"textDocument": {"uri": self.texts.popitem()[0]}})
 
-    def type(self, line: int, character: int, text: str) -> None:
-        """Inserts `text` at a position of `DEFAULT_URI`, and leaves `texts` alone, so that it takes no time."""
-        position = {"line": line, "character": character}
-        self._change(DEFAULT_URI, {"start": position, "end": position}, text)
-
     def replace(self, uri: str, start: int, end: int, new: str) -> None:
         text = self.texts[uri]
-        self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
+        self._versions[uri] += 1
+        document = {"uri": uri, "version": self._versions[uri]}
+        changes = [{"range": {"start": position_of(text, start), "end": position_of(text, end)}, "text": new}]
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
         self.texts[uri] = text[:start] + new + text[end:]
 
     def next_edit(self, uri: str, cursor: int) -> ShownEdit | None:
         """The next edit offered at the cursor of a document, if there is one."""
-        items = self._request_at("textDocument/copilotInlineEdit", uri, position_of(self.texts[uri], cursor))["edits"]
+        items = self._request_at("textDocument/copilotInlineEdit", uri, cursor)["edits"]
         return self._offer(uri, items[0], items[0]["text"]) if items else None
 
     def ghost_text(self, uri: str, cursor: int, *, invoked: bool = False) -> ShownEdit | None:
         """The first inline completion at the cursor of a document, if there is one; `invoked`: the user asks for it."""
-        items = self._inline_completions(uri, position_of(self.texts[uri], cursor), invoked=invoked)
+        items = self._request_at("textDocument/inlineCompletion", uri, cursor, 1 if invoked else 2)["items"]
         return self._offer(uri, items[0], items[0]["insertText"]) if items else None
 
     def accept(self, uri: str, offer: ShownEdit) -> int:
@@ -112,58 +109,31 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         start, end = (offset_of(self.texts[uri], **item["range"][side]) for side in ("start", "end"))
         return ShownEdit(start, end, text, {name: item["command"][name] for name in ("command", "arguments")})
 
-    def _change(self, uri: str, lsp_range: dict[str, Any], text: str) -> None:
-        self._versions[uri] += 1
+    def _request_at(self, method: str, uri: str, cursor: int, trigger_kind: int = 2) -> Any:
         document = {"uri": uri, "version": self._versions[uri]}
-        changes = [{"range": lsp_range, "text": text}]
-        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
-
-    def completion_text(self, line: int, character: int) -> str:
-        """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.
-
-        A completion also includes the text before the cursor from its start column on.
-        """
-        items = self._inline_completions(DEFAULT_URI, {"line": line, "character": character})
-        return items[0]["insertText"][character - items[0]["range"]["start"]["character"] :] if items else ""
-
-    def _inline_completions(self, uri: str, position: dict[str, int], *, invoked: bool = False) -> Any:
-        return self._request_at("textDocument/inlineCompletion", uri, position, 1 if invoked else 2)["items"]
-
-    def _request_at(self, method: str, uri: str, position: dict[str, int], trigger_kind: int = 2) -> Any:
-        document = {"uri": uri, "version": self._versions[uri]}
-        context = {"triggerKind": trigger_kind}
+        position, context = position_of(self.texts[uri], cursor), {"triggerKind": trigger_kind}
         return self.request(method, {"textDocument": document, "position": position, "context": context})
 
-    def no_op(self) -> None:
-        """Sends a request that the server refuses without doing anything, and waits for the answer."""
-        self._request("no/such/method", None)
-
-    def wait_until_ready(self, limit_s: float = TIMEOUT_S) -> dict[str, Any]:
-        """The state of the worker once it has its model. Raises BenchError if it does not get it in time."""
-        status: dict[str, Any]
-        give_up = time.monotonic() + limit_s
+    def wait_until_ready(self) -> None:
+        """Waits until the worker has its model. Raises BenchError if it does not get it in time."""
+        give_up = time.monotonic() + _LOADING_S
         while (status := self.request("infill/status", None))["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
                 raise BenchError(f"the worker is {status['state']}: {status.get('detail', '')}")
             time.sleep(0.05)
-        return status
 
     def notify(self, method: str, params: Any) -> None:
         self._send({"method": method, "params": params})
 
     def request(self, method: str, params: Any) -> Any:
         """The result of a request. Raises BenchError."""
-        reply = self._request(method, params)
-        if "result" not in reply:
-            raise BenchError(f"{method}: {reply.get('error')}")
-        return reply["result"]
-
-    def _request(self, method: str, params: Any) -> dict[str, Any]:
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params})
         while "method" in (reply := self._receive()) or reply["id"] != self._last_id:
             pass
-        return reply
+        if "result" not in reply:
+            raise BenchError(f"{method}: {reply.get('error')}")
+        return reply["result"]
 
     def _send(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from lsp_server.worker.paths import child_command
 
-BENCHMARKS = ("latency", "passes", "server", "infilling", "next-edit", "scenarios")
+BENCHMARKS = ("latency", "passes", "infilling", "next-edit", "scenarios")
 _INTERRUPTED_S = 3.0
 """How long a program that was interrupted with us may take to end."""
 
