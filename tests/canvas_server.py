@@ -102,8 +102,7 @@ class CanvasServer(HttpServer):
         rows = zip(known, shown.tolist(), strict=True)
         top = [{f"token_id:{token}": float(row[token]) for token in some} for row, some in rows]
         choice = {"token_ids": ids, "finish_reason": "length", "logprobs": {"top_logprobs": top}}
-        usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": 0}}
-        return {"choices": [choice], "usage": usage}
+        return {"choices": [choice]}
 
 
 @asynccontextmanager

@@ -90,18 +90,8 @@ class _Choice(msgspec.Struct, frozen=True):
     finish_reason: str | None = None
 
 
-class _CachedTokens(msgspec.Struct, frozen=True):
-    cached_tokens: Count | None = None
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    prompt_tokens: Count = 0
-    prompt_tokens_details: _CachedTokens | None = None
-
-
 class _Completion(msgspec.Struct, frozen=True):
     choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
-    usage: _Usage | None = None
 
 
 class _Config(msgspec.Struct, frozen=True):
@@ -111,25 +101,19 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 class CanvasAnswer(msgspec.Struct, frozen=True):
-    """vLLM's token of each row, a guess even where one is pinned, and log-probabilities of some tokens of each.
-
-    `cached_tokens` of the prompt came from its prefix cache, None if unknown.
-    """
+    """vLLM's token of each row, a guess even where one is pinned, and log-probabilities of some tokens of each."""
 
     ids: list[int]
     log_probabilities: list[dict[int, float]]
-    cached_tokens: int | None = None
 
 
 def parse_canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     """The answer for a canvas with this many rows. Raises AnswerError."""
-    answer = decode_json(body, _Completion)
-    choice = answer.choices[0]
+    choice = decode_json(body, _Completion).choices[0]
     logprobs = [_by_token(row) for row in choice.logprobs.top_logprobs]
     if len(choice.token_ids) != rows or len(logprobs) != rows:
         raise AnswerError(f"{len(choice.token_ids)} tokens and {len(logprobs)} rows of probabilities for {rows} rows")
-    details = answer.usage.prompt_tokens_details if answer.usage else None
-    return CanvasAnswer(choice.token_ids, logprobs, details.cached_tokens if details else None)
+    return CanvasAnswer(choice.token_ids, logprobs)
 
 
 def _by_token(row: dict[str, float] | None) -> dict[int, float]:
@@ -360,7 +344,6 @@ class VllmRun(RemoteRun):
             self._is_first = False
             self.counters.encode_ms += (time.monotonic() - began) * 1000
             self.counters.prefix_tokens += len(self._plan.prefix_ids)
-            self.counters.reused_tokens += answer.cached_tokens or 0
         return answer
 
 
