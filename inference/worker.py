@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not socket.acquire():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_SOCKET_TAKEN
-        set_up_log(arguments.log, foreground=arguments.foreground)
+        set_up_log(arguments.log)
         return asyncio.run(serve(arguments, socket, _open_backend))
     except (AddressError, OSError) as error:
         is_bare = isinstance(error, OSError) and error.errno is not None

@@ -15,7 +15,7 @@ from inference.terminal import escape_unencodable_output, printable
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
-    "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
+    "worker": ("lsp_server.commands.worker", "start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
     "stats": ("lsp_server.commands.stats", "show statistics on your suggestions, or delete them"),

@@ -41,20 +41,14 @@ class _PrivateFileHandler(RotatingFileHandler):
         return super()._open()
 
 
-def set_up_log(path: Path, *, foreground: bool) -> None:
-    """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
-
-    So do warnings of `inference`: the last line of stderr passes for the reason why a worker ended.
+def set_up_log(path: Path) -> None:
+    """Logs to `path` (older lines in `path`.1), once that can be written; warnings of `inference`, too: the last line
+    of stderr passes for the reason why a worker ended.
     """
     logging.raiseExceptions = False  # continues without a log, for example if the disk is full
-    handlers: list[logging.Handler] = [
-        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
-    ]
-    if foreground:
-        handlers.append(logging.StreamHandler(sys.stderr))
-    for handler in handlers:
-        handler.setFormatter(PrintableLogFormatter(_FORMAT))
-        _inference_log.addHandler(handler)
+    handler = _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    handler.setFormatter(PrintableLogFormatter(_FORMAT))
+    _inference_log.addHandler(handler)
     log.setLevel(logging.INFO)
     _inference_log.setLevel(logging.WARNING)
     _inference_log.propagate = False

@@ -29,7 +29,6 @@ class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
     socket: Path
     log: Path
     transport: Literal["unix", "tcp"] = NATIVE_TRANSPORT
-    foreground: bool = False
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> WorkerArguments:
@@ -38,7 +37,6 @@ def parse_arguments(argv: Sequence[str] | None = None) -> WorkerArguments:
     parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
     parser.add_argument("--log", help="log file; beside the socket by default")
     parser.add_argument("--transport", default=NATIVE_TRANSPORT, help="unix or tcp")
-    parser.add_argument("--foreground", action="store_true", help="write the log to the terminal as well")
     for field in msgspec.structs.fields(WorkerOptions):  # which says what each means
         flag = "--" + field.name.replace("_", "-")
         if field.type is bool:

@@ -1,9 +1,7 @@
-"""`infill-ls worker`: runs, starts or stops the resident worker by hand."""
+"""`infill-ls worker`: starts or stops the resident worker by hand."""
 
 import argparse
 import asyncio
-import os
-import subprocess
 
 from inference.messages import ErrorCode
 from inference.terminal import print_message, printable
@@ -12,7 +10,6 @@ from lsp_server.commands.output import progress_printer
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
-from lsp_server.worker.connect import ensure_private_folders, worker_command
 from lsp_server.worker.paths import paths_of
 
 COMMAND = "infill-ls worker"
@@ -23,14 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     idle = "exit after this many seconds without clients (default: the setting, otherwise 600)"
     parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--background", action="store_true", help="start it if needed, and wait for its model")
+    how.add_argument(
+        "--background", action="store_true", help="start it if needed, and wait for its model: the default"
+    )
     how.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
     how.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
     parser.add_argument("--force", action="store_true", help="with --stop: also if an editor uses it")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the worker here until Ctrl-C, or starts or stops it. Exit status 1 if that failed."""
+    """Starts or stops the worker. Exit status 1 if that failed."""
     options = worker_options(settings_without_folder(args))
     if args.where:
         print(printable(paths_of(options).socket))
@@ -38,19 +37,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.stop:
             return asyncio.run(_stop(options, force=args.force))
-        return asyncio.run(_start(options)) if args.background else _run_here(options)
+        return asyncio.run(_start(options))
     except WorkerError as failure:
         print_message(failure, COMMAND)
         return 1
-
-
-def _run_here(options: WorkerOptions) -> int:
-    paths = paths_of(options)
-    ensure_private_folders(paths)
-    arguments = [*worker_command(paths, options), "--foreground"]
-    if os.name != "nt":
-        os.execv(arguments[0], arguments)  # noqa: S606 - signals and the exit status are then the worker's own
-    return subprocess.run(arguments, check=False).returncode
 
 
 async def _start(options: WorkerOptions) -> int:

@@ -144,7 +144,7 @@ def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path)
     code = (
         "import logging, pathlib\n"
         "from inference.serving.log_and_errors import set_up_log\n"
-        f"set_up_log(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
+        f"set_up_log(pathlib.Path({str(tmp_path / 'log')!r}))\n"
         "logging.getLogger('inference.models.cuda_graphs').warning('a slower pass runs')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -45,7 +45,7 @@ async def record_fills(checkout: Path, model: str, count: int) -> dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="replay-", dir="/tmp") as folder:
         home, python = Path(folder) / "run", checkout / ".venv/bin/python"
         home.mkdir(mode=0o700)
-        words = ("--model", model, "--idle-s", "600", "--foreground")
+        words = ("--model", model, "--idle-s", "600")
         worker = Process(home, *words, python=python, OMP_NUM_THREADS="1")
         try:
             client = await worker.connect()

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from lsp_server.cli import main
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 from tests.inference.loaded import save_with_broken_encoder
-from tests.workers import CLI, PATIENCE_S, checks_of, environment, infill_ls
+from tests.workers import checks_of, infill_ls
 
 
 def test_speeds_that_are_not_known_are_left_out() -> None:
@@ -88,7 +86,7 @@ def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
 def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
     folder = private / "broken"
     save_with_broken_encoder(folder)
-    started = infill_ls("worker", "--background", "--model", str(folder), "--idle-s", "30", folder=private)
+    started = infill_ls("worker", "--model", str(folder), "--idle-s", "30", folder=private)
     assert started.returncode == 0, started.stderr
     shown = infill_ls("status", folder=private)
     check = checks_of(infill_ls("doctor", "--json", "--model", str(folder), folder=private))["model"]
@@ -108,13 +106,6 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
         failed = {name: check for name, check in checks_of(result).items() if check["verdict"] == "fail"}
         assert set(failed) == names
         assert all(advice in check["advice"] for check in failed.values())
-
-
-def test_foreground_worker_logs_and_ends_on_ctrl_c(private: Path) -> None:
-    with subprocess.Popen([*CLI, "worker"], stderr=subprocess.PIPE, text=True, env=environment(private)) as process:
-        assert "listening" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
