@@ -279,15 +279,6 @@ def test_a_refusal_says_what_to_do(hub: Hub, home: Path, pull: Pull, status: HTT
     assert "Bearer hf_very_secret" in hub.tokens
 
 
-def test_our_own_tests_look_elsewhere_only_without_a_hub(hub: Hub, home: Path) -> None:
-    command = [sys.executable, "-m", "tests.real.get_model", "qwen2.5-coder-0.5b"]
-    environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
-    hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1 and "accepted its licence" in done.stderr
-    assert "package index" not in done.stdout
-
-
 def test_without_a_network_files_may_be_put_there_by_hand(home: Path, pull: Pull) -> None:
     error = pull(status=1, HF_ENDPOINT="http://127.0.0.1:9").stderr
     assert f"put them into {folder_in(home)}" in error and "Traceback" not in error
