@@ -22,7 +22,6 @@ from inference.models.family import common_prefix_and_suffix_lengths
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.name_diff import NameDiff
 from lsp_server.next_edit.names import NameIndex, Occurrence, Role
-from lsp_server.next_edit.renames import renamed_words
 from lsp_server.next_edit.text_diff import DiffRange, TextDiff
 from lsp_server.syntax.lines import eol_at, indentation, is_word_char, line_end, line_start
 from lsp_server.syntax.view import SyntaxView
@@ -100,8 +99,7 @@ class TokenReplacement:
 
 def repeated_edits(diff: NameDiff) -> Iterator[NextEdit]:
     """Finds lines that match the context of two equal edits, or the stricter context of a single edit."""
-    renamed = renamed_words(diff)
-    sites = [site for site in _edit_sites(diff) if (site.removed, site.added) not in renamed][:_MAX_SITES]
+    sites = list(islice(_edit_sites(diff), _MAX_SITES))
     for site, other_site in combinations(sites, 2):
         if site.match_key != other_site.match_key:
             continue

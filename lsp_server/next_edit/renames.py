@@ -57,12 +57,6 @@ def _declaration_without_name(names: NameIndex, name: Occurrence) -> str:
     return "".join(code.replace(name.text, "", 1).split())
 
 
-def renamed_words(diff: NameDiff) -> set[tuple[tuple[str, ...], str]]:
-    """Returns the old and new names of renamed definitions, whose other occurrences `complete_renames` finds."""
-    pairs = (pair for pair in diff.renamed_pairs() if pair[1].binder is not None or pair[1].role is Role.MEMBER)
-    return {((old.text,), new.text) for old, new in pairs}
-
-
 def _alias_offsets(diff: NameDiff) -> Iterator[tuple[int, int]]:
     """The offsets of imported names, and of the aliases that were added to them as `as name`."""
     old, new = diff.text_diff.old, diff.text_diff.new
