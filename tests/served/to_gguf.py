@@ -31,6 +31,10 @@ def main(folder: Path, file: Path, stored: Callable[[str, np.ndarray], Stored] =
             values = _neighbours(values, config)
         content, type_ = stored(name, values)
         writer.add_tensor(names.get_name(name, (".weight", ".bias")), content, raw_dtype=type_)
+    finish(writer)
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -12,6 +12,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import affine, header
 from inference.models.packed import PackedWeight, quantise
 from inference.models.tensor_readers import GgufReader
+from tests.served.to_gguf import finish
 
 TYPES = gguf.GGMLQuantizationType
 
@@ -46,10 +47,7 @@ def read(raw: np.ndarray, kind: str) -> PackedWeight:
 def reader(file: Path, raw: np.ndarray, kind: str) -> GgufReader:
     writer = gguf.GGUFWriter(file, "qwen2")
     writer.add_tensor("rows", raw, raw_dtype=TYPES[kind])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return GgufReader("it", header.read_header(file))
 
 

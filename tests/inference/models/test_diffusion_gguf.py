@@ -21,6 +21,7 @@ from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.tokenizer import read_tokenizer
 from tests.inference.models.random_model import WINDOW, save_random_checkpoint
+from tests.served.to_gguf import finish
 
 ARCHITECTURE = "diffusion-gemma"
 _PARTS = {
@@ -114,9 +115,7 @@ def write_diffusion_gguf(
             is_plain = values.ndim == 1 or "router" in name
             stored_as = gguf.GGMLQuantizationType["F32" if is_plain else kind]
             writer.add_tensor(ggml, gguf.quants.quantize(values, stored_as), raw_dtype=stored_as)
-    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write()
-    writer.close()
+    finish(writer)
 
 
 @pytest.fixture(scope="module")

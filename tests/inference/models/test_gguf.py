@@ -26,6 +26,7 @@ from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import TENSOR_TYPES
 from inference.models.gguf.tokenizer import read_tokenizer
 from inference.models.infill_config import InfillConfig
+from tests.served.to_gguf import finish
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"
@@ -61,13 +62,6 @@ def up_weights(file: Path, blocks: np.ndarray, kind: str, shape: tuple[int, int]
     finish(writer)
     weights = tensor_readers.GgufReader("one", header.read_header(file))
     return weights.tensor("model.layers.0.mlp.up_proj.weight", shape, torch.device("cpu"), torch.float32)
-
-
-def finish(writer: gguf.GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
