@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tree_sitter_lua
 import yaml
-from tree_sitter import Language, Parser
 
 from lsp_server.cli import main
 
@@ -49,11 +47,6 @@ def test_masons_package_has_what_its_schema_requires() -> None:
     assert package["bin"] == {name: f"pypi:{name}" for name in PROJECT["scripts"]}
     assert package["licenses"] == [PROJECT["license"]] and package["categories"] == ["LSP"]
     assert package["neovim"]["lspconfig"] == LSPCONFIG.stem
-
-
-def test_the_lspconfig_file_is_lua() -> None:
-    tree = Parser(Language(tree_sitter_lua.language())).parse(LSPCONFIG.read_bytes())
-    assert not tree.root_node.has_error
 
 
 def test_the_marketplaces_have_what_they_show() -> None:

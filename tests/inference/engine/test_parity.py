@@ -14,7 +14,6 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN_ID, ComposedCanvas
-from inference.engine.denoising import denoise
 from inference.engine.denoising.denoise import Denoiser, NoiseSource
 from inference.engine.engine import Engine
 from inference.messages import FilledHoles, Hole, InfillRequest, PinnedText
@@ -204,23 +203,6 @@ PARTS = (
     Hole(min_tokens=4, max_tokens=4),
     PinnedText("\n\n\nx = 1\n"),
 )
-
-
-def test_rows_that_are_not_there_are_never_accepted() -> None:
-    accepted = denoise.accept_rows(torch.tensor([[0.1, float("inf")], [0.2, 0.1]]), 10.0, torch.tensor([2.0, 2.0]))
-    assert accepted.tolist() == [[True, False], [True, True]]
-
-
-def test_the_floor_accepts_more_than_the_bound_allows() -> None:
-    entropies = torch.tensor([[3.0, 1.0, 2.0, 4.0]])
-    assert int(denoise.accept_rows(entropies, 0.1).sum()) == 1
-    assert denoise.accept_rows(entropies, 0.1, torch.tensor([3.0])).tolist() == [[True, True, True, False]]
-
-
-def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
-    entropies, counts = torch.tensor([[0.1, float("inf")], [0.1, 0.5]]), torch.tensor([1, 2])
-    for settings in (SamplerSettings(confidence=0.2), SamplerSettings(confidence=0.0, total_entropy=0.5)):
-        assert denoise.are_confident(entropies, counts, settings).tolist() == [True, False]
 
 
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:

@@ -25,7 +25,6 @@ from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import causal_logits, gemma, opened, planned
 
-LINE = CanvasHole(24, single_line=True)
 HOLES = st.builds(
     lambda low, more: CanvasHole(max_rows=low + more, min_rows=low), st.integers(1, 20), st.integers(0, 60)
 )
@@ -38,25 +37,6 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[CanvasHole], c
         assert len(set(choices)) == len(choices)
         for choice in choices:
             assert all(hole.min_rows <= size <= hole.max_rows for hole, size in zip(holes, choice, strict=False))
-
-
-def test_lengths_far_from_the_usual_are_unusual() -> None:
-    far = {size: length.length_deviation([LINE], [size]) for size in (1, 2, 4, 6, 9, 18)}
-    assert far[6] == 0.0 < far[9] < far[18] < far[1]
-    assert (far[9], far[18]) == pytest.approx((far[4], far[2]))
-    assert length.length_deviation([LINE, LINE], [6, 18]) == pytest.approx(far[18] / 2)
-    assert length.length_deviation([CanvasHole(9, min_rows=9)], [9]) == 0.0, "it has no other"
-
-
-def test_usual_length_keeps_within_limits() -> None:
-    holes = [
-        CanvasHole(24, single_line=True),
-        CanvasHole(64),
-        CanvasHole(4, single_line=True),
-        CanvasHole(24, min_rows=20),
-        CanvasHole(0, 0),
-    ]
-    assert length.usual_length_per_hole(holes) == (6, 40, 4, 20, 0)
 
 
 TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
