@@ -8,7 +8,7 @@ from lsp_server.documents.positions import Encoding
 
 _PYTHON = '''
 def name_{0}(first, second):
-    """Add what is {0}."""  # {1}
+    """Add what is {0}."""
     total = first + {0}
     for value in second:
         if value > total:
@@ -17,7 +17,7 @@ def name_{0}(first, second):
 '''
 _RUST = """
 fn name_{0}(first: i32, second: &[i32]) -> i32 {{
-    // Add what is {0}. {1}
+    // Add what is {0}.
     let total = first + {0};
     for value in second {{
         if *value > total {{
@@ -29,7 +29,7 @@ fn name_{0}(first: i32, second: &[i32]) -> i32 {{
 """
 _TYPESCRIPT = """
 function name_{0}(first: number, second: number[]): number {{
-  // Add what is {0}. {1}
+  // Add what is {0}.
   let total = first + {0}
   for (const value of second) {{
     if (value > total) {{
@@ -51,27 +51,19 @@ class LongFile:
     text: str
     offset: int
 
-    def document(self) -> Document:
-        return Document("file:///long", self.language_id, 0, self.text)
 
-    def keys(self, typed: str = TYPED) -> Iterator[ContentChange]:
-        line = self.text.count("\n", 0, self.offset)
-        start = self.offset - self.text.rfind("\n", 0, self.offset) - 1
-        for column, key in enumerate(typed, start):
-            yield ContentChange((line, column), (line, column), key)
-
-
-def long_file(language_id: str, comment: str = "plain", lines: int = 5000) -> LongFile:
+def long_file(language_id: str, lines: int = 5000) -> LongFile:
     template = TEMPLATES[language_id]
     count = max(lines // template.count("\n"), 1)
-    text = "".join(template.format(number, comment) for number in range(count))
+    text = "".join(template.format(number) for number in range(count))
     sum_ = f"first + {count // 2}"
     return LongFile(language_id, text, text.index(sum_) + len(sum_))
 
 
 def typing(file: LongFile, typed: str = TYPED) -> Iterator[tuple[Snapshot, int]]:
-    document = file.document()
-    document.snapshot()
-    for count, key in enumerate(file.keys(typed), 1):
-        document.apply([key], count, Encoding.UTF16)
+    document = Document("file:///long", file.language_id, 0, file.text)
+    line, start = document.snapshot().lines.position(file.offset, Encoding.UTF16)
+    for count, key in enumerate(typed, 1):
+        place = line, start + count - 1
+        document.apply([ContentChange(place, place, key)], count, Encoding.UTF16)
         yield document.snapshot(), file.offset + count
