@@ -116,7 +116,7 @@ def use_triton_kernels(layers: Iterable[Any], *attention: torch.Tensor) -> str:
 
         triton_kernels.use_triton_kernels(layers, *attention)
     except Exception as error:  # a device may refuse
-        note = f"it is slower without products in Triton, which are not used: {first_error_line(error)}"
+        note = f"it is slower without kernels in Triton, which are not used: {first_error_line(error)}"
         log.warning("%s", note)
         return note
     return ""

@@ -190,7 +190,7 @@ def _write(folder: Path, record: PullRecord) -> None:
 
 def _failure_reason(error: Exception, target: PullTarget) -> str:
     page = _page_of(target.repo)
-    again = "; what has come stays, and the next try goes on from there"
+    again = "; the partial download is kept, and the next try resumes there"
     if isinstance(error, GatedRepoError):
         return (
             f"{target.repo} is for those who have accepted its licence: log in at {page}, accept it, then run `hf auth "

@@ -25,7 +25,9 @@ from inference.models.family import ModelError
 from inference.models.packed import PackedLinear, PackedWeight, set_experts_product
 
 BLOCK_COLUMNS, BLOCK_DEPTH = 128, 64
-"""Rows of an expert's matrices that one program multiplies by, gates included, and as many columns at a time."""
+"""Rows of an expert's matrices that one program multiplies by, gates included, and how many of their columns it reads
+at a time.
+"""
 DENSE_COLUMNS, DENSE_DEPTH, DENSE_BLOCKS = 64, 128, (16, 64)
 WARPS = 4
 _PLAN_PAIRS = 1024
@@ -220,7 +222,7 @@ def dense_kernel(
     total = tl.zeros((M, N), tl.float32)
     if PLUS_ROW >= 0:
         begun = (row < tl.where(part_number == 0, count, 0))[:, None] & is_column[None, :]
-        total = tl.load(plus + row[:, None] * PLUS_ROW + column[None, :], mask=begun, other=0.0)
+        total = tl.load(plus + row[:, None] * PLUS_ROW + column[None, :], mask=begun, other=0.0).to(tl.float32)
     for first in range(part_number * K, I, split * K):
         depth = first + tl.arange(0, K)
         part = tl.load(rows + row[:, None] * I + depth[None, :], mask=is_row[:, None] & (depth < I)[None, :], other=0.0)

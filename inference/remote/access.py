@@ -107,7 +107,7 @@ def _own_connections(port: int) -> frozenset[ConnectionEnds]:
 
 
 def _table_connections(lines: list[str], port: int) -> set[ConnectionEnds]:
-    """The connections in Linux' tables. A socket that its process has closed is listed as root's, but is nobody's."""
+    """The connections in Linux's tables. A socket that its process has closed is listed as root's, but is nobody's."""
     uid = os.getuid()
     if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
         return set()

@@ -63,8 +63,8 @@ def prepare_process(arguments: WorkerArguments) -> None:
     """Sets the environment variables that torch and its libraries read on import, unless the user has set them.
 
     Limits how long OpenMP's waiting threads spin, and how much oneDNN caches. Beside another program, threads that
-    spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .7
-    of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.2 beside two. oneDNN
+    spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .81
+    of the time it takes when threads sleep at once, on a quiet machine; 1.31 beside a busy loop, .94 beside two. oneDNN
     keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29 requests.
     """
     limit_spinning()

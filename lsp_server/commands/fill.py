@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     candidates = "number of answers to request"
     parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
     parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help="maximum number of denoising steps")
-    limit = "time limit, including loading the model; the best answer so far is used then (default: 2 minutes, loaded)"
+    limit = "time limit, including loading the model, for the best answer so far (default: 2 minutes once it is loaded)"
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",

@@ -439,9 +439,8 @@ class FillPostprocessor:
         if _is_empty(hole, fill := trim_end(hole, cut_repeated_line_suffix(hole, fill, self._least_broken))):
             return DropReason.REPEATS_SUFFIX
         if not hole.literal:
-            is_marker = self._marker and self._source.text[hole.span.start : hole.span.end] == self._marker
-            if is_marker:  # which stands for a whole expression, or whole statements
-                fill = hole.ending.cut_before_open_bracket(fill)
+            if self._marker and self._source.text[hole.span.start : hole.span.end] == self._marker:
+                fill = self._cut_before_open_bracket(hole, fill)
             if _is_empty(hole, fill) or hole.ending.leaves_bracket_open(fill):
                 return DropReason.LEAVES_OPEN
         return self._finish(hole, self._repair_end(hole, fill) if repairs_end and self._repairs_end else fill)
@@ -484,6 +483,16 @@ class FillPostprocessor:
             return self._fit_literal(hole, hole.literal, fill)
         fill = cut_swallowing_comment(hole, hole.ending.without_line_start(fill))
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
+
+    def _cut_before_open_bracket(self, hole: HoleSurroundings, fill: str) -> str:
+        """Cuts a marker's fill, which is an expression or whole statements, before the line with a bracket that stays
+        open and breaks the parse, and before the headers of blocks that would then be empty.
+        """
+        cut = hole.ending.cut_before_open_bracket(fill)
+        is_broken = cut != fill and self._view and count_errors_with(self._named, [hole.span], [fill], self._deadline)
+        while is_broken and re.search(_OPENS_BLOCK, cut.rpartition("\n")[2]):
+            cut = cut.rpartition("\n")[0].rstrip()
+        return cut if is_broken else fill
 
     def _repair_end(self, hole: HoleSurroundings, fill: str) -> str:
         """Adds or removes one final token (comma, bracket, colon, semicolon) if only that makes the code parse with

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 def initialize(session: Session, params: Any) -> types.InitializeResult:
-    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._called`."""
+    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._call_handler`."""
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     capabilities = parse_client_capabilities(params.get("capabilities"), params.get("clientInfo"))

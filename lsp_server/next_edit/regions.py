@@ -15,7 +15,7 @@ _MAX_LINES = 8
 def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | None:
     """The whole lines of what begins in the cursor's line, which may no longer fit after changes elsewhere.
 
-    None: there is nothing, or the user is writing it; but a broken line that goes on after the cursor may be mended.
+    None: there is nothing, or the user is writing it; but a broken line that goes on after the cursor may be repaired.
     """
     view = SyntaxView.from_source(situation.snapshot)
     start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)

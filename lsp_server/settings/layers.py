@@ -94,7 +94,7 @@ def merge_layers(layers: Sequence[Layer], started: Settings | None = None) -> tu
 def _barred_reason(
     origin: Origin, name: str, value: Any, current: Any, *, trusts: bool, started: Settings | None
 ) -> str | None:
-    """Why an author may not set this to `value` instead of `now`; None if they may."""
+    """Why an author may not set this to `value` instead of `current`; None if they may."""
     if origin is Origin.USER:
         return None
     is_widened = (name == _TRUST or SETTING_DEFINITIONS[name].fields in USER_WIDENS) and _grants_more(value, current)
@@ -189,7 +189,7 @@ def _setting(settings: Settings, name: str) -> Any:
 
 
 def _grants_more(value: Any, current: Any) -> bool:
-    """Whether a value grants more than `now`: it switches something on, or has more patterns."""
+    """Whether a value grants more than `current`: it switches something on, or has more patterns."""
     if isinstance(value, tuple):
         return not {*value} <= {*current}
     if isinstance(value, str):

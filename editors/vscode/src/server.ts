@@ -128,7 +128,8 @@ export class Server implements vscode.Disposable {
     setTimeout(() => {
       if (client === this.client && !this.waiting && client.state !== State.Running) {
         const message = error instanceof Error ? error.message : String(error);
-        const why = message.includes('ENOENT') ? 'the Python it was installed with is gone. Install it again' : message;
+        const gone = 'its program, or the Python it was installed with, is gone. Install it again';
+        const why = message.includes('ENOENT') ? gone : message;
         this.ear.onPhase('gone', `${this.file} did not start: ${why}`);
       }
     }, SETTLING_MS);

@@ -52,7 +52,7 @@ in quiet cases.
 """
 _INSERTED = re.compile(r"(?:\+[^\n]*\n)*")
 """The lines that a diff inserts."""
-_WORD_OR_SIGN = re.compile(r"\w+|\s+|[^\w\s]")
+_WORD_OR_PUNCTUATION = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_CHANGES_ALONE = 3
 """Each is scored in a pass of its own."""
 _INSERTION_ENDS = ("\n ", "\n-", "\n@", "\n\n", "\n\\")
@@ -140,14 +140,15 @@ class NextEditJudgeRun(NextEditRun):
         written = _INSERTED.match(self.output)
         text = re.sub(r"(?m)^\+", "", written[0]) if written and tokens else current
         texts = (text, *changes_alone(current, text)) if text.strip() and text != current else ()
-        is_at_cursor = self._request.cursor in range(start, start + len(current))
+        end = start + len(current)  # the cursor may be behind the text's last character
+        is_at_cursor = self._request.cursor in range(start, end + (end == len(self._request.text)))
         score = _WRITTEN_AT_CURSOR if is_at_cursor else _WRITTEN_ELSEWHERE
-        return [ScoredEdit(start, start + len(current), new, score) for new in texts]
+        return [ScoredEdit(start, end, new, score) for new in texts]
 
 
 def changes_alone(old: str, new: str) -> list[str]:
     """`old` with each of the changes that lead to `new`, alone; none if there is one change, or many."""
-    words, new_words = _WORD_OR_SIGN.findall(old), _WORD_OR_SIGN.findall(new)
+    words, new_words = _WORD_OR_PUNCTUATION.findall(old), _WORD_OR_PUNCTUATION.findall(new)
     opcodes = SequenceMatcher(None, words, new_words, autojunk=False).get_opcodes()
     changes = [range_ for tag, *range_ in opcodes if tag != "equal"]
     texts = ["".join([*words[:i], *new_words[k:m], *words[j:]]) for i, j, k, m in changes]

@@ -136,7 +136,7 @@ def names_found(home: Path, *names: str) -> list[str]:
 
 def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pull: Pull) -> None:
     hub.cut_at, hub.after_cut = 3_000_000, ((WEIGHTS, HTTPStatus.SERVICE_UNAVAILABLE, ""),)
-    assert "the next try goes on from there" in pull(status=1).stderr
+    assert "the next try resumes there" in pull(status=1).stderr
     here = (folder_in(home) / f"{WEIGHTS}.part").stat().st_size
     assert 0 < here <= 3_000_000
     assert "only partly downloaded" in names_found(home, NAME)[0]

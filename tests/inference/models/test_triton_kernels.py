@@ -189,7 +189,7 @@ def test_what_kernels_get_wrong_is_left_to_torch(caplog: pytest.LogCaptureFixtur
     """They take the rows of a matrix to lie one behind the other."""
     right, apart = (PackedLinear(packed_randomly((128, 64), 4)[::step]) for step in (1, 2))
     note = devices.use_triton_kernels([right, apart])
-    assert "it is slower without products in Triton, which are not used: in products of 9 rows" in note in caplog.text
+    assert "it is slower without kernels in Triton, which are not used: in products of 9 rows" in note in caplog.text
     assert right.product is packed.packed_product
     assert devices.use_triton_kernels([right]) == ""
     assert right.product is kernels.packed_product

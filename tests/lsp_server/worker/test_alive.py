@@ -20,7 +20,7 @@ from lsp_server.worker.paths import find_worker_pid
 from tests.workers import fill, infill_ls, is_alive, kill, until
 
 BOUND_S = 30.0
-"""Far less than `LOADING_ANSWER_S`: a stopped process is not waited for so long."""
+"""Far less than `LOADING_RESPONSE_S`: a stopped process is not waited for so long."""
 
 
 async def started(client: WorkerClient) -> int:

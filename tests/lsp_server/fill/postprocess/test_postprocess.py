@@ -142,6 +142,10 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     [
         ("typescript", "foo(???, () => {});\n", ");", None),
         ("python", "s = f'{name} is {???} years'\n", "age} years old'", "age"),
+        ("python", "def f(x):\n    ???\n", "if x:\n        return foo(", None),
+        ("javascript", "???\n", "const re = /[(]x/.test(x);", "const re = /[(]x/.test(x);"),
+        ("bash", "???\n", "echo ${x#(}", "echo ${x#(}"),
+        ("markdown", "# A\n\n???\n", "smile :( ok", "smile :( ok"),
         ("go", "func New() *Store {\n\treturn ???\n}\n", "&Store{", None),
         ("go", "func f() {\n\t???\n}\n", 'g("(")\n\tif a {\n\t\th()', 'g("(")'),
     ],
