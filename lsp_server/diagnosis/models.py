@@ -120,7 +120,7 @@ def claim_one_time_advice() -> bool:
 def steps_to_best_model(catalogue: dict[str, Any]) -> str:
     """The user's steps to get the best model and to use it, or to use one that is here."""
     model = recommended_model(catalogue)
-    use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
+    use = '`model = "auto"` uses it'
     if not model["steps"]:
         return use
     costs = f" ({format_bytes(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""

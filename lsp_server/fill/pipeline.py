@@ -25,7 +25,7 @@ from lsp_server.fill.postprocess import (
 )
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import has_language_hint, name_comment
-from lsp_server.syntax.lines import is_blank, replace_cr_line_ends
+from lsp_server.syntax.lines import is_blank, newlines_for_lone_cr
 from lsp_server.syntax.view import SyntaxView
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import ANSWER_GRACE_S
@@ -234,10 +234,10 @@ def _unknown_language_reason(snapshot: Snapshot) -> str:
 
 
 def _normalise_segment(segment: PinnedText | Hole, document: str, *, quick: bool) -> PinnedText | Hole:
-    text = replace_cr_line_ends(segment.text, document)
+    text = newlines_for_lone_cr(segment.text, document)
     if isinstance(segment, PinnedText):
         return replace(segment, text=text)
-    starts_with = replace_cr_line_ends(segment.starts_with, document)
+    starts_with = newlines_for_lone_cr(segment.starts_with, document)
     may_be_empty = quick and segment.kind is not HoleKind.BODY  # a block that is missing
     return replace(segment, text=text, starts_with=starts_with, may_be_empty=may_be_empty)
 

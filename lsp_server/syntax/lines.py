@@ -58,11 +58,11 @@ def normalise_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def replace_cr_line_ends(text: str, document: str) -> str:
-    """A part of a `document` as models and grammars read it, as long as before: `\\n` where its lines end with a
+def newlines_for_lone_cr(text: str, document_text: str) -> str:
+    """A part of a `document_text` as models and grammars read it, as long as before: `\\n` where its lines end with a
     carriage return alone. Models answer with these, and where an answer ends is judged by lines that end with `\\n`.
     """
-    return text.replace("\r", "\n") if "\r" in document and "\n" not in document else text
+    return text.replace("\r", "\n") if "\r" in document_text and "\n" not in document_text else text
 
 
 def indentation(text: str, offset: int) -> str:

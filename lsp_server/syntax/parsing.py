@@ -13,7 +13,7 @@ from tree_sitter import Parser, Tree
 
 from lsp_server.syntax.language_table import HARMFUL_PATTERNS
 from lsp_server.syntax.languages import LanguageTable, grammar_of, table_of
-from lsp_server.syntax.lines import replace_cr_line_ends
+from lsp_server.syntax.lines import newlines_for_lone_cr
 
 _CHUNK_CHARACTERS = 2048
 
@@ -105,7 +105,7 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuL
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
         return None
     if "\r" in text and "\n" not in text:  # grammars take it for white space within a line
-        text, old_tree = replace_cr_line_ends(text, text), None
+        text, old_tree = newlines_for_lone_cr(text, text), None
     data = encode_for_parser(text)
 
     def read(byte: int, _: object) -> bytes:  # the parser takes a limit only with a function

@@ -149,17 +149,23 @@ def test_without_a_file_the_settings_of_this_folder_count(project: Path, monkeyp
     assert "edit model" not in checks
 
 
-@pytest.fixture
-def coder_of_ollama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only model of this machine is one of Ollama, coder:1b."""
-    for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    manifest(tmp_path / "OLLAMA_MODELS", "registry.ollama.ai", "library", "coder", "1b")
-    put(tmp_path / "OLLAMA_MODELS" / "blobs" / f"sha256-{DIGEST}")
+def without_other_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has downloaded a model with another program."""
+    for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(folder / name))
 
 
-@pytest.mark.usefixtures("coder_of_ollama")
-def test_better_model_than_the_embedded_one_is_advised() -> None:
+def ollama_with_coder(folder: Path) -> Path:
+    """Ollama's folder with one small model, coder:1b."""
+    manifest(folder, "registry.ollama.ai", "library", "coder", "1b")
+    put(folder / "blobs" / f"sha256-{DIGEST}")
+    return folder
+
+
+def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    without_other_programs(tmp_path, monkeypatch)
+    monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
     assert checks["model"]["found"].startswith("embedded on cpu float32, ")
     assert "chosen as no other model is on this machine" in checks["model"]["found"]
@@ -169,8 +175,10 @@ def test_better_model_than_the_embedded_one_is_advised() -> None:
     assert checks["model"]["advice"] == f"run: infill-ls models pull {name}{usable}"
 
 
-@pytest.mark.usefixtures("coder_of_ollama")
-def test_the_models_are_shown_in_lines_and_as_json() -> None:
+def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    without_other_programs(tmp_path, monkeypatch)
+    monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     shown = infill_ls("models", "--device", "cpu")
     assert shown.returncode == 0
     table = shown.stdout[: shown.stdout.index("\n\n")].splitlines()
