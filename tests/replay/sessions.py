@@ -10,7 +10,7 @@ from typing import Any
 
 from inference.bench import infilling_tasks
 from tests import reference, workers
-from tests.e2e.raw_client import Channel, RawClient, between, capable
+from tests.e2e.raw_client import Framed, RawClient, between, capable
 from tests.e2e.user import User
 from tests.lsp_server.fixtures import cases
 from tests.replay.ruled_worker import RuledWorker
@@ -41,7 +41,7 @@ class Editor(RawClient):
 
     worker: RuledWorker
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Framed) -> None:
         super().__init__(channel)
         self.record: list[Any] = []
         self._heard = 0
