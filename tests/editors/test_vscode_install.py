@@ -94,7 +94,8 @@ def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserCont
 
     earlier = new.with_name("server-000000000000")
     (earlier / "env" / "bin").mkdir(parents=True)
-    (earlier / "env" / "bin" / "infill-ls").symlink_to(SERVER)
+    for program in (SERVER, SERVER.with_name("python")):
+        (earlier / "env" / "bin" / program.name).symlink_to(program)
     (earlier / "complete").touch()
     shutil.rmtree(new)
     window = started(home, browser, code_server)
