@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import grimp
@@ -169,6 +170,13 @@ def test_a_public_class_name_is_used_once() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert not [name for name, count in names.items() if count > 1]
+
+
+@pytest.mark.parametrize(
+    "program", ["editors.bench", "gpu.shapes", "release_check", "replay.__main__", "served.llama", "storm.__main__"]
+)
+def test_a_program_of_the_tests_finds_what_it_imports(program: str) -> None:
+    import_module(f"tests.{program}")
 
 
 def test_tests_run_the_real_thing() -> None:
