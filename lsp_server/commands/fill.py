@@ -45,7 +45,7 @@ EXIT_BAD_INPUT = 2
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
 _DEADLINE_MS = 120_000
-"""Unless the user sets one: no editor waits, and whoever does sees drafts and can press ^C."""
+"""The default. It is longer than an editor's: a user at a terminal sees the drafts and can press Ctrl-C."""
 _USED_BUNDLED_MODEL = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 

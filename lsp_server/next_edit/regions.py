@@ -1,4 +1,4 @@
-"""Chooses the lines that a fill model may write anew after a change: at the cursor, and where the change is used."""
+"""Chooses the lines that a fill model may rewrite after a change: those at the cursor, or the first to use the change."""
 
 from itertools import pairwise
 

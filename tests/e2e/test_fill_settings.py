@@ -46,7 +46,7 @@ def hole_texts(request: InfillRequest) -> list[str]:
     return [part.text for part in request.segments if isinstance(part, Hole)]
 
 
-async def test_without_settings_it_asks_as_the_server_does_but_waits_longer(relay: Relay, project: Path) -> None:
+async def test_without_settings_it_waits_longer_than_the_server(relay: Relay, project: Path) -> None:
     settings = Settings()
     await fill(relay, project / "main.py")
     request = relay.requests[0]

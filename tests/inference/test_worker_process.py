@@ -168,7 +168,7 @@ async def test_failed_load_is_reported_and_ends_the_worker(start_worker: StartWo
     (await start_worker(*NO_MODEL, folder=worker.paths.folder).connect()).close()
 
 
-async def test_it_ends_when_idle_but_not_in_a_slow_load_or_while_a_client_is_connected(
+async def test_it_ends_only_when_idle_without_clients_or_loading(
     start_worker: StartWorker,
 ) -> None:
     worker = start_worker("--idle-s", "1.5")

@@ -149,7 +149,7 @@ def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
         check_nothing_is_open(each)
 
 
-def test_strength_0_keeps_the_text_1_forgets_it_and_a_weak_one_takes_few_steps(engine: Engine) -> None:
+def test_strength_decides_what_is_kept_and_the_steps(engine: Engine) -> None:
     text = "return os.path.getsize(path)"
     kept, *_ = fill(engine, PinnedText(SOURCE), Hole(text=text, strength=0.0), PinnedText(REST), max_steps=4, seed=1)
     assert kept[0].texts == (text,)

@@ -36,7 +36,7 @@ def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:
     assert len(sent) == 1
 
 
-def test_nothing_is_sent_for_a_text_that_is_gone_or_while_no_hole_has_anything_to_show() -> None:
+def test_nothing_is_sent_without_something_to_show() -> None:
     sent = Sent()
     sent.sender.send(draft(1), None, lambda: [HOLE])
     sent.sender.send(draft(1), DOCUMENT, list)
