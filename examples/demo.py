@@ -33,7 +33,7 @@ def pull() -> None:
 def load(model: str) -> bool:
     """Loads the model, which for `auto` is the best one here. Whether it is a real one."""
     print("\nLoading the model: a worker that your editors share for as long as it is used.", flush=True)
-    command = [*INFILL_LS, "worker", "--model", model, "--background"]
+    command = [*INFILL_LS, "worker", "--model", model]
     loaded = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if loaded.returncode:
         sys.exit(loaded.returncode)  # its own message has said why

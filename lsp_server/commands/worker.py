@@ -20,16 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     idle = "exit after this many seconds without clients (default: the setting, otherwise 600)"
     parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--background", action="store_true", help="start it if needed, and wait for its model: the default"
-    )
     how.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
     how.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
     parser.add_argument("--force", action="store_true", help="with --stop: also if an editor uses it")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Starts or stops the worker. Exit status 1 if that failed."""
+    """Starts the worker if needed and waits for its model, or stops it. Exit status 1 if that failed."""
     options = worker_options(settings_without_folder(args))
     if args.where:
         print(printable(paths_of(options).socket))

@@ -1,4 +1,4 @@
-"""Chooses the lines that a fill model may rewrite after a change: those at the cursor, or the first to use the change."""
+"""Chooses the lines that a fill model may rewrite after a change: at the cursor, or the first that use the change."""
 
 from itertools import pairwise
 

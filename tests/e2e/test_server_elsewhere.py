@@ -161,7 +161,7 @@ async def test_status_says_where_text_goes(tmp_path: Path) -> None:
         chosen = ("--model", server.url, "--server-tokenizer", str(TWIN), "--idle-s", "30")
         (tmp_path / "run").mkdir(mode=0o700)
         try:
-            started = await run(tmp_path, "worker", "--background", *chosen)
+            started = await run(tmp_path, "worker", *chosen)
             assert f"text goes to {server.url}, which has answered for" in started.stdout, started.stderr
             (tmp_path / "a.py").write_text("x = ???\n")
             filled = await run(tmp_path, "fill", tmp_path / "a.py", *chosen[:4])

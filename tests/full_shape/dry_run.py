@@ -66,7 +66,7 @@ def _write_gguf(folder: Path, file: Path, kind: str) -> None:
 
 def _run(home: Path, options: WorkerOptions, words: tuple[str, ...]) -> dict[str, Any]:
     began = time.monotonic()
-    _require(_command("worker", "--background", *words), "the worker could not load it")
+    _require(_command("worker", *words), "the worker could not load it")
     loaded_s = time.monotonic() - began
     status = asyncio.run(_status(options))
     process = psutil.Process(status.pid)

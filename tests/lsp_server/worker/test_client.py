@@ -76,7 +76,7 @@ async def test_an_unusable_runtime_folder_is_named(
         with pytest.raises(WorkerError, match=str(folder)) as failed:
             await client.request(fill())
     assert ("chmod 700" if what == "folder" else "; ") in str(failed.value), "and what to do"
-    commands = [("fill", "-"), ("doctor",), ("worker", "--background")]
+    commands = [("fill", "-"), ("doctor",), ("worker",)]
     commands = [(*command, "--model", "embedded") for command in commands]
     if not what.startswith("starting"):
         commands.append(("status",))

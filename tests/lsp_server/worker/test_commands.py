@@ -109,7 +109,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
 
 
 def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
-    result = infill_ls("worker", "--background", "--model", "./nowhere", folder=private)
+    result = infill_ls("worker", "--model", "./nowhere", folder=private)
     assert result.returncode == 1
     assert "nowhere" in result.stderr and "Traceback" not in result.stderr
 
