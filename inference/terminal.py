@@ -1,4 +1,4 @@
-"""Shows names and messages from anywhere on a terminal, which obeys control characters. Imports nothing of ours."""
+"""Formats text for a terminal, which obeys control characters. Imports nothing of ours."""
 
 import io
 import logging
@@ -26,6 +26,11 @@ def escape_unencodable_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def format_bytes(count_bytes: float) -> str:
+    """An amount of memory or data: `418 MB`, `51.2 GB`."""
+    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"
 
 
 class PrintableLogFormatter(logging.Formatter):

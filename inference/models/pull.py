@@ -31,7 +31,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from inference.models import catalogue, hub, model_store, registry
 from inference.models.family import ModelError
 from inference.models.model_store import PullRecord, PullTarget
-from inference.terminal import printable, printable_lines
+from inference.terminal import format_bytes, printable, printable_lines
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -116,7 +116,7 @@ def _fetch_missing(target: PullTarget, *, accepted: bool, as_json: bool) -> None
         _write(target.folder, msgspec.structs.replace(requested, complete=False))
     for index, name in enumerate(missing):
         file = requested.files[name]
-        print(f"  {index + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
+        print(f"  {index + 1} of {len(missing)}: {name}, {format_bytes(file.size)}", flush=True)
         with _progress(name, file.size, as_json=as_json) as tell:
             hub.fetch_file(requested, name, target.folder, tell)
     _write(target.folder, msgspec.structs.replace(requested, complete=True))
@@ -156,7 +156,7 @@ def _show(target: PullTarget, requested: PullRecord) -> None:
     print(f"{target.name}: {_page_of(target.repo)}")
     print(f"  licence   {printable(requested.licence[:200])}")
     print(f"  revision  {requested.revision}")
-    print(f"  files     {len(requested.files)}, {_size(requested.total_bytes)}")
+    print(f"  files     {len(requested.files)}, {format_bytes(requested.total_bytes)}")
     print(f"  folder    {printable(target.folder)}", flush=True)
 
 
@@ -176,8 +176,8 @@ def _require_room(folder: Path, requested: PullRecord, missing: Sequence[str]) -
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
-            f"the disk is too full: {_size(needed)} are needed and {_size(free)} free at {folder}; make room, or set "
-            "HF_HOME to a folder on a larger disk",
+            f"the disk is too full: {format_bytes(needed)} are needed and {format_bytes(free)} free at {folder}; make "
+            "room, or set HF_HOME to a folder on a larger disk",
         )
 
 
@@ -235,10 +235,6 @@ def _page_of(repo: str) -> str:
     scheme, _, address = constants.ENDPOINT.partition("://")
     host = address.rpartition("@")[2] or "huggingface.co"
     return f"{scheme}://{host}/{repo}" if host.isprintable() else f"https://huggingface.co/{repo}"
-
-
-def _size(count_bytes: int) -> str:
-    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.1f} MB"
 
 
 def _fail(reason: str, status: int = 1) -> int:

@@ -20,6 +20,7 @@ from inference.models.diffusion_gemma import weights as diffusion_weights
 from inference.models.family import ModelError
 from inference.models.llama import precision
 from inference.models.mlx import machine as mlx_machine
+from inference.terminal import format_bytes
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
@@ -155,10 +156,9 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
-        has = f"{_size(machine.free_bytes)} free" if beside_others else _size(machine.total_bytes)
-        return MachineFit(
-            Verdict.MEMORY, "", needs, f"needs {_size(needs[dtype])} in {dtype}; {machine.device} has {has}"
-        )
+        has = f"{format_bytes(machine.free_bytes)} free" if beside_others else format_bytes(machine.total_bytes)
+        reason = f"needs {format_bytes(needs[dtype])} in {dtype}; {machine.device} has {has}"
+        return MachineFit(Verdict.MEMORY, "", needs, reason)
     words = f"runs here in {dtype}"
     time = None
     if entry.family == "fim" and machine.estimate_latency:
@@ -180,7 +180,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         if not fast and entry.parameters > _SMALL_PARAMETERS:
             return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with", time.new_line_s)
     room = needs[dtype] - machine.free_bytes
-    words += f", once {_size(room)} more are free" if room > 0 else ""
+    words += f", once {format_bytes(room)} more are free" if room > 0 else ""
     return MachineFit(Verdict.RUNS, dtype, needs, words, time.new_line_s if time else 0.0)
 
 
@@ -291,7 +291,3 @@ def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]
     return ([package] if package else []) + (
         [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )
-
-
-def _size(count_bytes: float) -> str:
-    return f"{count_bytes / 1e9:.1f} GB"

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.padding import Padding
 
 from inference.messages import ChooseModelAgain
-from inference.terminal import print_message, printable
+from inference.terminal import format_bytes, print_message, printable
 from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import model_setting, probe_catalogue, steps_to_best_model
-from lsp_server.diagnosis.workers import format_bytes, survey_workers
+from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach_to_running
 

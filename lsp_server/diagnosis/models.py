@@ -13,7 +13,7 @@ import platformdirs
 from inference.install_hints import format_command
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
-from lsp_server.diagnosis.workers import format_bytes
+from inference.terminal import format_bytes
 from lsp_server.worker.paths import APP_NAME, configured_runtime_folder, run_child
 
 ADVICE_GIVEN_FILE = "told-of-models"

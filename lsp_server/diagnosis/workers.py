@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from inference.messages import Status
+from inference.terminal import format_bytes
 from lsp_server.worker.connect import STATUS_S, NotListeningError, attach_with_retries
 from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, paths_of_socket, socket_folders, worker_processes
@@ -132,8 +133,3 @@ def format_duration(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if hours < 1 else f"{hours} h {minutes % 60} min"
-
-
-def format_bytes(count_bytes: float) -> str:
-    """An amount of memory: `418 MB`, `51.2 GB`."""
-    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.0f} MB"

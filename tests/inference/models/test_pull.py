@@ -96,7 +96,7 @@ def fetched(hub: Hub) -> list[str]:
 
 def test_a_model_is_pulled_checked_and_its_revision_written_down(hub: Hub, home: Path, pull: Pull) -> None:
     said = pull().stdout
-    about = ("licence   apache-2.0", f"revision  {REVISION}", "files     5, 9.1 MB")
+    about = ("licence   apache-2.0", f"revision  {REVISION}", "files     5, 9 MB")
     for words in (*about, str(folder_in(home)), f"--model {NAME}"):
         assert words in said
     wanted = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", WEIGHTS}
