@@ -3,7 +3,7 @@
 Nothing else decides that.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -199,21 +199,17 @@ def recommend_for_new_user(machine: Machine) -> CatalogueEntry:
 def suitable_models(machine: Machine) -> list[CatalogueEntry]:
     """The tried models with a free licence that run here, best first; those too slow for typing come last."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE_LICENCES]
-    ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=_rank, reverse=True)]
+    ranked = [(judge_fit(entry, machine).verdict, entry) for entry in sorted(free, key=quality_rank, reverse=True)]
     fast, slow = (Verdict.RUNS, Verdict.PACKAGE), (Verdict.SLOW,)
     return [entry for verdicts in (fast, slow) for verdict, entry in ranked if verdict in verdicts]
 
 
-def best_entry(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
-    """The largest tried model that has a score, or whose smaller relative has one; otherwise the largest.
+def quality_rank(entry: CatalogueEntry) -> tuple[float, ...]:
+    """Sorts models from worst to best: by whether it or a smaller relative has a score, then by size.
 
-    Scores of different protocols are not comparable. Among equal models a measured one wins, then the smaller
-    download, then the first of the catalogue.
+    Scores of different protocols are not comparable. Of models of one size a measured one wins, then the smaller
+    download.
     """
-    return max(entries, key=_rank)
-
-
-def _rank(entry: CatalogueEntry) -> tuple[float, ...]:
     return _is_scored(entry), entry.parameters, bool(entry.quality), -entry.download_bytes
 
 
@@ -263,7 +259,7 @@ def choose_fill_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
     if not fast and not slow:
         problems = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
         return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {problems}", better)
-    chosen = best_entry(fast) if fast else min(slow, key=lambda entry: entry.parameters)
+    chosen = max(fast, key=quality_rank) if fast else min(slow, key=lambda entry: entry.parameters)
     reasons = [f"the best of what was pulled: {fits[chosen.name].words}"]
     if not fast and advised.repo:
         reasons.append(f"a smaller model: infill-ls models pull {advised.name}")

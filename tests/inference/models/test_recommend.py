@@ -23,12 +23,12 @@ from inference.models.llama.precision import LatencyEstimate, PassTimes, estimat
 from inference.models.recommend import (
     Machine,
     Verdict,
-    best_entry,
     choose_edit_model,
     choose_fill_model,
     examine_machine,
     install_commands,
     judge_fit,
+    quality_rank,
     recommend_for_new_user,
 )
 
@@ -245,13 +245,13 @@ def test_of_models_with_a_score_the_largest_is_best() -> None:
     large, small = catalogue.entry_named("dreamon-7b"), catalogue.entry_named("qwen2.5-coder-1.5b")
     assert large.quality and small.quality
     assert large.quality.protocol != small.quality.protocol
-    assert best_entry([small, large]) is large
+    assert max([small, large], key=quality_rank) is large
 
 
 def test_what_is_not_scored_comes_behind_what_is() -> None:
     released = catalogue.entry_named("diffusiongemma-26b")
-    assert best_entry([released, catalogue.entry_named("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
-    assert best_entry([catalogue.entry_named(EMBEDDED), released]) is released
+    scored, embedded = catalogue.entry_named("open-dcoder-0.5b"), catalogue.entry_named(EMBEDDED)
+    assert quality_rank(scored) > quality_rank(released) > quality_rank(embedded)
 
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
