@@ -1,5 +1,7 @@
 """One loaded model, ready to fill holes."""
 
+from typing import Any
+
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.engine.diffusion_run import DiffusionRun
@@ -40,25 +42,14 @@ class Engine:
         else:
             self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.infill_config)
 
-    @property
-    def token_ms(self) -> float:
-        """The recent time to decode a token; 0 if unknown."""
-        return self._fim_adapter.token_ms if self._fim_adapter else 0.0
-
-    @property
-    def prompt_token_ms(self) -> float:
-        """The recent time to prefill a token; 0 if unknown."""
-        return self._fim_adapter.prompt_token_ms if self._fim_adapter else 0.0
-
-    @property
-    def ahead_tokens(self) -> int:
-        """How many tokens were prefilled before a request needed them."""
-        return self.loaded.adapter.prefill_counts[0]
-
-    @property
-    def ahead_hits(self) -> int:
-        """How many requests used tokens that were prefilled ahead."""
-        return self.loaded.adapter.prefill_counts[1]
+    def status_fields(self) -> dict[str, Any]:
+        """The fields of `messages.Status` that describe the model."""
+        names = ("model", "device", "dtype", "note", "context_tokens", "edits")
+        fields = {name: getattr(self, name) for name in names}
+        fields["ahead_tokens"], fields["ahead_hits"] = self.loaded.adapter.prefill_counts
+        if adapter := self._fim_adapter:
+            fields |= {"token_ms": adapter.token_ms, "prompt_token_ms": adapter.prompt_token_ms}
+        return fields
 
     @property
     def is_prefill_pending(self) -> bool:

@@ -97,13 +97,9 @@ class EngineThread:
         self._engine: Engine | None = None
 
     def status_fields(self) -> dict[str, Any]:
-        names = (
-            *("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits"),
-            *("ahead_tokens", "ahead_hits"),
-        )
-        facts = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
+        fields = self._engine.status_fields() if self._engine else {}
         began = self._step_began
-        return facts | {"step_s": 0.0 if began is None else time.monotonic() - began}
+        return fields | {"step_s": 0.0 if began is None else time.monotonic() - began}
 
     async def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         work = EngineWork(job)

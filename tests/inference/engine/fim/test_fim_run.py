@@ -258,14 +258,14 @@ def test_a_prompt_is_prefilled_ahead_and_nothing_written(middle: Engine) -> None
     before = LONG[:4_000] + "value_x = "
     ahead = [event for event in middle.infill(request(before, line(), AFTER, quick=True, prefill_only=True)) if event]
     assert [type(event) for event in ahead] == [Done] and middle.is_prefill_pending
-    hits = middle.ahead_hits
+    hits = middle.status_fields()["ahead_hits"]
     while middle.is_prefill_pending:
         middle.run_idle_task()
     stats = fill(middle, before + "7", line(), AFTER, quick=True).done.stats
     assert stats.prefix_tokens > 500 and stats.prefix_tokens - stats.reused_tokens < 20
-    assert middle.ahead_hits == hits + 1
+    assert middle.status_fields()["ahead_hits"] == hits + 1
     fill(middle, before + "72", line(), AFTER, quick=True)
-    assert middle.ahead_hits == hits + 1, "each place counts once"
+    assert middle.status_fields()["ahead_hits"] == hits + 1, "each place counts once"
 
 
 @pytest.mark.parametrize("pieces", [24, 400], ids=["in a moment", "in a while"])

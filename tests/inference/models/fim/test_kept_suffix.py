@@ -135,7 +135,7 @@ def test_the_line_below_and_what_was_kept_are_read_while_idle(family: LlamaFimAd
     stats = fill(engine, f"{head}    value = {taken}{end}    ", line(), below, quick=True).done.stats
     assert stats.prefix_tokens - stats.reused_tokens < 8
     assert family.prefixes.entries[0].approximate_from is None
-    assert engine.ahead_hits == 1
+    assert engine.status_fields()["ahead_hits"] == 1
     assert family.prefixes.size_bytes() < sum(entry.size_bytes() for entry in family.prefixes.entries)
 
 
