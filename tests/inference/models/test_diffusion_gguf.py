@@ -20,7 +20,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.tokenizer import read_tokenizer
-from tests.inference.models.random_model import WINDOW, save_random_checkpoint
+from tests.inference.models.random_model import WINDOW
 from tests.served.to_gguf import finish
 
 ARCHITECTURE = "diffusion-gemma"
@@ -118,13 +118,6 @@ def write_diffusion_gguf(
     finish(writer)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("diffusion")
-    save_random_checkpoint(folder)
-    return folder
-
-
 def with_weights_of(file: Path, folder: Path, to: Path) -> Path:
     """The checkpoint of `folder` with the weights that a file holds."""
     to.mkdir()
@@ -140,13 +133,13 @@ def with_weights_of(file: Path, folder: Path, to: Path) -> Path:
     return to
 
 
-def test_it_is_the_checkpoint_that_it_was_made_from(folder: Path, tmp_path: Path) -> None:
+def test_it_is_the_checkpoint_that_it_was_made_from(random_folder: Path, tmp_path: Path) -> None:
     """In each type the same tokens as those of the plain weights that the file holds."""
     request = InfillRequest("1", (PinnedText("def f(x):\n    return "), Hole(), PinnedText("\n")), seed=1)
     for kind in ("F32", "BF16", "Q8_0", "Q5_0", "Q4_0"):
         file = tmp_path / f"{kind}.gguf"
-        write_diffusion_gguf(folder, file, kind)
-        places = file, with_weights_of(file, folder, tmp_path / kind)
+        write_diffusion_gguf(random_folder, file, kind)
+        places = file, with_weights_of(file, random_folder, tmp_path / kind)
         models = [registry.load_model(str(place), device="cpu", dtype="float32") for place in places]
         stored, plain = (dict(model.network.model.named_parameters()) for model in models)
         assert stored.keys() == plain.keys()
@@ -166,20 +159,20 @@ def test_it_is_the_checkpoint_that_it_was_made_from(folder: Path, tmp_path: Path
         assert filled == expected != [], kind
 
 
-def test_older_names_are_known_and_what_is_missing_is_said(folder: Path, tmp_path: Path) -> None:
+def test_older_names_are_known_and_what_is_missing_is_said(random_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "old.gguf"
     write_diffusion_gguf(
-        folder, file, "F32", lambda name: name.replace("enc_layer_output_scale", "enc_layer_out_scale")
+        random_folder, file, "F32", lambda name: name.replace("enc_layer_output_scale", "enc_layer_out_scale")
     )
     assert "model.encoder.language_model.layers.3.layer_scalar" in hub_tensors(header.read_header(file))
     registry.load_model(str(file), device="cpu", dtype="float32")
     wrong = {"self_cond_up": "left out its self-conditioning", "ffn_down_exps.w": "experts.down_proj is missing"}
     for missing, words in wrong.items():
-        write_diffusion_gguf(folder, file, "F32", lambda name, missing=missing: "" if missing in name else name)
+        write_diffusion_gguf(random_folder, file, "F32", lambda name, missing=missing: "" if missing in name else name)
         with pytest.raises(ModelError, match=words):
             registry.load_model(str(file), device="cpu", dtype="float32")
     write_diffusion_gguf(
-        folder,
+        random_folder,
         file,
         "F32",
         lambda name: name.replace("gate_up", "swap").replace("down_exps.w", "gate_up_exps.w").replace("swap", "down"),
@@ -188,13 +181,15 @@ def test_older_names_are_known_and_what_is_missing_is_said(folder: Path, tmp_pat
         registry.load_model(str(file), device="cpu", dtype="float32")
 
 
-def test_parts_are_read_together(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_read_together(random_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part stands for all, also where other programs keep models."""
     whole = tmp_path / "whole.gguf"
-    write_diffusion_gguf(folder, whole, "Q8_0")
+    write_diffusion_gguf(random_folder, whole, "Q8_0")
     studio = tmp_path / "home" / ".lmstudio" / "models" / "a" / "b"
     studio.mkdir(parents=True)
-    write_diffusion_gguf(folder, studio / "m.gguf", "Q8_0", part_tensors=len(gguf.GGUFReader(whole).tensors) // 2 + 1)
+    write_diffusion_gguf(
+        random_folder, studio / "m.gguf", "Q8_0", part_tensors=len(gguf.GGUFReader(whole).tensors) // 2 + 1
+    )
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (found,) = [one for one in discovery.discover_foreign_models() if one.program == "LM Studio"]
     models = [registry.load_model(str(place), device="cpu", dtype="float32") for place in (found.path, studio, whole)]
