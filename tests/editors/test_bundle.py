@@ -16,9 +16,10 @@ from inference.models import model_store
 from tests.editors.conftest import require
 from tests.editors.neovim import Neovim
 from tests.editors.places import EDITORS, ROOT, until
-from tests.editors.test_vscode_install import BASKET, HALF_LINE, await_server
+from tests.editors.test_vscode_install import await_server
 from tests.editors.vscode.code_server import CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.private_network import PrivateNetwork
+from tests.editors.vscode.test_vscode import BASKET, HALF_LINE, ghost_after_dot
 from tests.editors.vscode.window import Window
 from tests.not_tested import not_tested
 
@@ -108,10 +109,7 @@ def test_vs_code_has_ghost_text_and_an_update_leaves_it_alone(
         status, said = installer(bundle, home, network)
         assert status == 0 and "Restart your editors" in said, said
         assert {path.name for path in installed.glob("env-*")} == {"env-1", "env-2"}
-        window.open("basket.py", BASKET)
-        window.go_to(*HALF_LINE)
-        window.type(".")
-        ghost = window.await_ghost()
+        ghost = ghost_after_dot(window, "basket.py")
         window.press("Tab")
         assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
         status, said = installer(bundle, home, network, "--remove")

@@ -10,7 +10,8 @@ from tests.editors.neovim import GHOSTS, PLUGIN, Neovim
 from tests.editors.pictures import NARROW, Picture
 from tests.editors.places import leave_download, share_package_index, until
 from tests.editors.test_neovim_pictures import LOOK
-from tests.editors.test_vscode_install import BASKET, HALF_LINE, INSTALLING_S
+from tests.editors.test_vscode_install import INSTALLING_S
+from tests.editors.vscode.test_vscode import BASKET, HALF_LINE
 
 LINES = 20
 

@@ -15,7 +15,7 @@ from tests.editors.conftest import not_tested
 from tests.editors.places import leave_download, share_package_index, until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import SERVER, CodeServer, browser_in, new_home, why_missing
-from tests.editors.vscode.test_vscode import BASKET, HALF_LINE
+from tests.editors.vscode.test_vscode import BASKET, ghost_after_dot
 from tests.editors.vscode.window import Window
 
 INSTALLING_S = 900
@@ -82,10 +82,7 @@ def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserCont
     leave_download(home, window.page.inner_text(f'{TOAST}:has-text("Download It")'))
     window.page.click(button("Download It"))
     window.page.wait_for_selector(f'{TOAST}:has-text("is installed and now in use")')
-    window.open("basket.py", BASKET)
-    window.go_to(*HALF_LINE)
-    window.type(".")
-    ghost = window.await_ghost()
+    ghost = ghost_after_dot(window, "basket.py")
     window.press("Tab")
     assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
     [new] = installed(home)

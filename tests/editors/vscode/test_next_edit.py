@@ -12,11 +12,15 @@ RENAMED = TEXT.replace("count", "total")
 
 
 def rename(window: Window) -> None:
+    type_new_name(window)
+    until(lambda: is_shown(window), "the next edit is shown")
+
+
+def type_new_name(window: Window) -> None:
     window.go_to(2, 5)
     window.press("Control+Shift+ArrowRight")
     window.type("total")
     window.press("ArrowLeft")
-    until(lambda: is_shown(window), "the next edit is shown")
 
 
 def is_shown(window: Window) -> bool:
@@ -76,10 +80,7 @@ def test_no_next_edit_is_shown_during_a_snooze(window: Window) -> None:
     window.page.wait_for_selector('.monaco-list-row.focused:has-text("10 minutes")')
     window.press("Enter")
     window.status_is("10 min")
-    window.go_to(2, 5)
-    window.press("Control+Shift+ArrowRight")
-    window.type("total")
-    window.press("ArrowLeft")
+    type_new_name(window)
     assert not is_drawn_soon(window)
     window.run("Infill: End Snooze")
     window.status_is("sparkle")

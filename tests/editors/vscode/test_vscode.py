@@ -59,21 +59,23 @@ def is_filled(text: str, template: str) -> bool:
     return found is not None and all("???" not in fill and fill.strip() for fill in found.groups())
 
 
-def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
-    window.open("tab.py", BASKET)
+def ghost_after_dot(window: Window, name: str) -> str:
+    """The ghost text of the half line."""
+    window.open(name, BASKET)
     window.go_to(*HALF_LINE)
     window.type(".")
-    ghost = window.await_ghost()
+    return window.await_ghost()
+
+
+def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
+    ghost = ghost_after_dot(window, "tab.py")
     pictures.take(window, "ghost-text", width=600, height=250)
     window.press("Tab")
     assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
 
 
 def test_a_word_of_a_suggestion_is_taken_and_the_rest_stays(window: Window) -> None:
-    window.open("word.py", BASKET)
-    window.go_to(*HALF_LINE)
-    window.type(".")
-    ghost = window.await_ghost()
+    ghost = ghost_after_dot(window, "word.py")
     window.press("Control+ArrowRight")
     before, after = BASKET.split("not in self")
     text = window.changed(f"{before}not in self.{after}")
