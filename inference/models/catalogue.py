@@ -1,4 +1,4 @@
-"""The published models that infill-ls knows by name, as `catalogue.toml` lists them. The language server reads it."""
+"""The published models that infill-ls knows by name, from `catalogue.toml`. The language server imports this."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ FREE_LICENCES = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 
 _BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
 _PACKED_BITS, _OTHER_BITS = 5, 10.2
-"""Of a weight in 4 bits, with its share of its group's scale and bias; of the others on average, most in 8 bits."""
+"""Bits per weight in a model of 4 bits: of a packed weight with its share of scale and bias, and of all others."""
 OWN_BITS = "its own bits"
 """The dtype of a GGUF file's weights if they keep their bits: then they take `_OWN_BITS` times the file's size."""
 _OWN_BITS = 1.14
@@ -100,7 +100,7 @@ class CatalogueEntry:
 
 
 def _entry(fields: dict[str, Any]) -> CatalogueEntry:
-    """An entry of the file, where an absent key stands for the field's default."""
+    """An entry of the file. An absent key stands for the field's default."""
     quality, file = fields.pop("quality", None), fields.pop("file", None)
     return CatalogueEntry(**fields, quality=quality and PublishedScore(**quality), file=file and OnlyFile(**file))
 

@@ -69,17 +69,17 @@ class Checkpoint:
         return self.check_tokenizer(tokenizer, file)
 
     def check_token_ids(self) -> None:
-        """Raises ModelError if one of the files names a token that the vocabulary does not have."""
+        """Raises ModelError if one of the files names a token id beyond the vocabulary."""
         size = self._vocabulary_size
         own = self.folder / "infill.json"
         prefix = "" if self._described is self.config else "text_config."
-        named: dict[str, Any] = {f"{prefix}{key}": self._described.get(key) for key in _TOKEN_IDS}
+        listed: dict[str, Any] = {f"{prefix}{key}": self._described.get(key) for key in _TOKEN_IDS}
         if self.gguf:
-            named = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
-        stated = [(self.config_file, key, value) for key, value in named.items()]
+            listed = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
+        found = [(self.config_file, key, value) for key, value in listed.items()]
         keys = (key for key in InfillConfig.__struct_fields__ if key.endswith("_token_id"))
-        stated += [(own if own.exists() else self.config_file, key, getattr(self.infill_config, key)) for key in keys]
-        for file, key, value in stated:
+        found += [(own if own.exists() else self.config_file, key, getattr(self.infill_config, key)) for key in keys]
+        for file, key, value in found:
             for token in value if isinstance(value, list) else [value]:
                 is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
                 if not (is_id or token is None or (token == -1 and key.endswith("pad_token_id"))):  # none
@@ -99,8 +99,8 @@ class Checkpoint:
     @property
     def _vocabulary_size(self) -> int | None:
         """How many tokens the model knows, if config.json says so in the usual place."""
-        stated = self._described.get("vocab_size")
-        return stated if isinstance(stated, int) else None
+        size = self._described.get("vocab_size")
+        return size if isinstance(size, int) else None
 
     @property
     def _described(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Checkpoint:
 
 
 DefaultInfillConfig = Callable[[Path, dict[str, Any]], InfillConfig]
-"""Maps a checkpoint's folder and config.json to the family's assumptions in the absence of `infill.json`."""
+"""Maps a checkpoint's folder and config.json to the family's settings for a checkpoint without `infill.json`."""
 
 
 def find_checkpoint(model: str, families: Mapping[str, DefaultInfillConfig]) -> Checkpoint:

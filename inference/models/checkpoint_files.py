@@ -32,7 +32,7 @@ VocabularySize = Annotated[int, Meta(ge=8, le=1 << 22)]
 
 
 class _Index(msgspec.Struct):
-    """Which file has each tensor."""
+    """The file of each tensor."""
 
     weight_map: Annotated[dict[str, str], Meta(min_length=1)]
 
@@ -95,9 +95,9 @@ def parse_struct(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _
     try:
         return msgspec.convert(content, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        words, _, location = str(error).partition(" - at `$")
+        reason, _, location = str(error).partition(" - at `$")
         key = location.rstrip("`").lstrip(".")
-        raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
+        raise ModelError(f"{file}: {key}: {reason}" if key else f"{file}: {reason}") from error
 
 
 def require(holds: bool, otherwise: str) -> None:

@@ -24,7 +24,7 @@ class CudaGraphCapturer:
     """Captures the passes of one network as CUDA graphs that share one memory pool: no two of them run at a time."""
 
     note = ""
-    """Why nothing is captured any more; empty: it still is."""
+    """Why nothing is captured any more; empty while capturing works."""
 
     def __init__(self) -> None:
         """Raises RuntimeError or AssertionError without a CUDA device."""
@@ -49,8 +49,8 @@ class CudaGraphCapturer:
         return replay
 
     def capture_next(self, *passes: MutableMapping[Any, Any]) -> bool:
-        """Captures one pass that is not yet, which takes long; whether there may be more. A failure clears them all."""
-        scheduled = next((each for group in passes for each in group.values() if each.replay is None), None)
+        """Captures one pass, which takes long. Returns whether there may be more. A failure clears all `passes`."""
+        scheduled = next((item for group in passes for item in group.values() if item.replay is None), None)
         if scheduled is None:
             return False
         try:
@@ -67,16 +67,16 @@ class CapturablePass:
     """A pass whose inputs are at fixed addresses, and its replay once it is captured."""
 
     def __init__(self, run: Pass, *inputs: Tensor) -> None:
-        """`inputs` (1 or B, rows, ...): those that change, but for masks, keys and values."""
+        """`inputs` (1 or B, rows, ...): all inputs that change, except masks, keys and values."""
         self.inputs = inputs
         self.replay: Pass | None = None
         self._run = run
 
     def replayed(self, *values: Tensor) -> Tensor:
-        """The result with these inputs, of which each may have fewer rows: zeros fill up. Only once it is captured."""
+        """The result for inputs of the same or fewer rows, which are padded with zeros. Only once it is captured."""
         assert self.replay is not None
-        for held, value in zip(self.inputs, values, strict=True):
-            held.zero_()[:, : value.shape[1]] = value
+        for buffer, value in zip(self.inputs, values, strict=True):
+            buffer.zero_()[:, : value.shape[1]] = value
         return self.replay()
 
     def capture(self, capturer: CudaGraphCapturer) -> None:
@@ -84,13 +84,13 @@ class CapturablePass:
         self._fill(0)
         replay = capturer.capture(self._run)
         self._fill(1)
-        found = replay().float()
-        wanted = self._run().float()  # after what a replay leaves behind
-        difference = float((found - wanted).norm() / wanted.norm())
+        replayed = replay().float()
+        expected = self._run().float()  # the pass itself, on the state that the replay left
+        difference = float((replayed - expected).norm() / expected.norm())
         if not difference <= _TOLERANCE:
             raise RuntimeError(f"a replay differs by {difference:.1%} from the pass itself")
         self.replay = replay
 
     def _fill(self, step: int) -> None:
-        for held in self.inputs:
-            held.copy_(step * (1 + torch.arange(held.shape[-1], device=held.device)))
+        for buffer in self.inputs:
+            buffer.copy_(step * (1 + torch.arange(buffer.shape[-1], device=buffer.device)))

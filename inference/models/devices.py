@@ -48,13 +48,15 @@ def choose_device(named: str | None) -> torch.device:
     return device
 
 
-def allowed_dtypes(device: torch.device, requested: str | None, usual: Sequence[str], able: Sequence[str]) -> list[str]:
-    """Only the requested dtype, or the usual ones. Raises ModelError if the requested one is not among the `able`."""
+def allowed_dtypes(
+    device: torch.device, requested: str | None, usual: Sequence[str], known: Sequence[str]
+) -> list[str]:
+    """Only the requested dtype, or the usual ones. Raises ModelError if the requested one is not `known`."""
     if requested is None:
         return [*usual]
-    if requested in able:
+    if requested in known:
         return [requested]
-    choices = ", ".join(able)
+    choices = ", ".join(known)
     raise ModelError(f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}")
 
 
@@ -62,20 +64,20 @@ def cpu_has_fast_bf16() -> bool:
     """Whether this CPU has matrix units for bfloat16. With vector instructions alone, bfloat16 beats float32 only for a
     few rows of a large model, where reading the weights takes longest.
     """
-    able = torch.cpu.get_capabilities()
-    return any(able.get(name) for name in ("amx_bf16", "bf16"))
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in ("amx_bf16", "bf16"))
 
 
 @cache
 def measure_memory_bandwidth() -> float:
     """How fast this CPU reads its memory, in bytes per second: the best of three reads of 128 MB, 50 ms in all."""
-    held = torch.ones(1 << 25)
+    numbers = torch.ones(1 << 25)
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        held.sum()
+        numbers.sum()
         times.append(time.perf_counter() - began)
-    return held.nbytes / min(times)
+    return numbers.nbytes / min(times)
 
 
 def free_bytes(device: torch.device) -> int:
@@ -93,7 +95,7 @@ def needed_bytes(weight_bytes: float) -> int:
 def choose_fitting_dtype(
     name: str, device: torch.device | str, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
 ) -> str:
-    """The first dtype that fits into `free` bytes. Raises ModelError if none does."""
+    """The first of `dtypes` in which the weights fit into `free` bytes. Raises ModelError if none does."""
     needs = dict[str, int]()
     for dtype in dtypes:  # lazily, since a model may not support a later one
         needs[dtype] = needed_bytes(weight_bytes(dtype))

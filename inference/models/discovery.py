@@ -44,9 +44,9 @@ class _Manifest(msgspec.Struct):
 
 @dataclass(frozen=True)
 class ForeignModel:
-    """A model's file: its program's name for it, and why it is unusable here; "" if usable.
+    """A model's file: its name in its program, and its `problem` if it is unusable here, "" otherwise.
 
-    A file that ends early is unusable. Nothing compares its weights with a checksum.
+    A truncated file is unusable. The weights are not compared with any checksum.
     """
 
     program: str
@@ -57,7 +57,7 @@ class ForeignModel:
 
     @property
     def can_fill(self) -> bool:
-        """Whether the model is usable and its name is that of one that fills holes."""
+        """Whether the model is usable and, judging by its name, fills holes."""
         name = self.name.lower()
         is_able = "coder" in name or "diffusiongemma" in name or fim_tokens.guess_fim_kind(name) is not None
         return is_able and not self.problem and not self.edit_kind
@@ -74,8 +74,8 @@ def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: Non
     """
     files = list(_unique())
     models = []
-    for done, (program, name, path) in enumerate(files):
-        on_file(done, len(files))
+    for num_read, (program, name, path) in enumerate(files):
+        on_file(num_read, len(files))
         file = path.absolute()
         with suppress(OSError):  # deleted meanwhile
             problem = _problem_of(file)
@@ -95,11 +95,11 @@ def _unique() -> Iterator[tuple[str, str, Path]]:
     visited = set()
     for program, name, path in _files():
         try:
-            about = path.stat()
+            status = path.stat()
         except (OSError, ValueError):  # a loop of links, or deleted meanwhile
             continue
-        if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in visited:
-            visited.add((about.st_dev, about.st_ino))
+        if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in visited:
+            visited.add((status.st_dev, status.st_ino))
             yield program, name, path
         if len(visited) == _MAX_FILES:
             return

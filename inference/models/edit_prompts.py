@@ -1,8 +1,8 @@
-"""The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten. We
-write them for a model, and read those that a plugin wrote for one.
+"""The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten. They
+are written for our edit model, and parsed if a plugin wrote them for its own.
 
 Zeta 2.1, 2 and 1: zed-industries/zed's crates zeta_prompt and zeta. Sweep: the card of sweepai/sweep-next-edit-1.5B.
-Code that contains a text which structures a prompt would end it, so it is not shown.
+Code that contains a control text of the prompt is not shown: it would end the prompt.
 """
 
 import re
@@ -29,7 +29,7 @@ _MAX_HUNKS, _MAX_HUNK_CHARS = 8, 2_000
 _AROUND_LINES = 100
 """How many lines to show above and below the region."""
 _MAX_LINE_CHARS = 2_000
-"""A region with a longer line is not handwritten code."""
+"""A region with a longer line is generated, not written by hand."""
 MAX_PROMPT_CHARS = 100_000
 """The longest prompt of a plugin; usual ones have some 20,000 characters."""
 _NAMES: dict[EditKind, re.Pattern[str]] = {
@@ -61,7 +61,7 @@ class EditPrompt:
     blocks: tuple[str, ...] = ()
 
     def unchanged_answer(self, answer: str = "") -> str:
-        """The answer that leaves everything unchanged that `answer` rewrites."""
+        """The answer that leaves unchanged what `answer` rewrites."""
         if self.blocks:
             first, last, _ = rewritten_blocks(self.blocks, answer)
             return add_marks(self.blocks[first:last], first + 1)
@@ -143,7 +143,7 @@ class _PromptFormat:
     """The prompt format of a kind of edit model, which rewrites `radius_lines` above and below the cursor's line.
 
     `to_fields` converts an excerpt to the fields of the `template`, and `parse_fields` does the opposite. An excerpt
-    may not contain `control_tokens`, of which the first marks the cursor. A model needs all `required_tokens`.
+    may not contain `control_tokens`, the first of which marks the cursor. A model needs all `required_tokens`.
     """
 
     radius_lines: int

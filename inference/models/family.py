@@ -35,11 +35,11 @@ class ModelTraits:
     can_score: bool
     """Whether `PrefixHandle.log_probabilities` may be called."""
     can_resize: bool = False
-    """Whether two of its tokens add and remove rows in the middle of denoising, as DreamOn's. Otherwise several lengths
-    are denoised side by side.
+    """Whether two of its tokens add and remove rows during denoising, as DreamOn's do. Otherwise several lengths are
+    denoised side by side.
     """
     continuable_tokens: int = 0
-    """The longest prompt and text together of a `FimAdapter`."""
+    """The most tokens of a `FimAdapter`'s prompt and text together."""
     runs_on: str = ""
     """The compute device, for users, if it differs from `ModelAdapter.device`: "Apple GPU"."""
     note: str = ""
@@ -110,7 +110,7 @@ class FimAdapter(ModelAdapter, Protocol):
     begin_ids: tuple[int, ...]
     """The tokens that every prompt begins with."""
     why_no_fills: str
-    """Why the model cannot fill holes, and what to do; "" if it can. An edit model need not be able to."""
+    """Why the model cannot fill holes, and what to do; "" if it can. Edit models need not fill holes."""
     is_suffix_first: bool
     """Whether a prompt has the suffix before the prefix: it then grows at its end while the user types."""
 
@@ -124,7 +124,7 @@ class FimAdapter(ModelAdapter, Protocol):
         """How many tokens of this prefix are cached, so that `open_prefix` need not read them."""
 
     def cached_continuation(self, ids: Sequence[int]) -> list[int]:
-        """The tokens cached after this whole prefix, which the model wrote there last; empty if there are none."""
+        """The cached tokens that the model last wrote after this whole prefix; empty if there are none."""
 
     token_ms: float
     """The recent time of a pass that decodes one token; 0 before the first."""

@@ -69,8 +69,8 @@ def _file_record(name: str, size: object, digest: object) -> FileRecord:
     try:
         return msgspec.convert({"size": size, "digest": digest}, FileRecord)
     except msgspec.ValidationError:
-        says = f"it says that {name} has {str(size)[:12]!a} bytes and the hash {str(digest)[:12]!a}"
-        raise HubReplyError(says) from None
+        problem = f"it says that {name} has {str(size)[:12]!a} bytes and the hash {str(digest)[:12]!a}"
+        raise HubReplyError(problem) from None
 
 
 def fetch_file(record: PullRecord, name: str, folder: Path, on_bytes: OnBytes) -> None:

@@ -75,8 +75,8 @@ class MaxTokensByHoleKind(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     def for_kind(self, kind: HoleKind, canvas_tokens: int) -> int:
         """The most tokens of a hole of this kind on canvases of this width."""
-        stated: int | None = getattr(self, kind.value)
-        return stated or max(1, int(_SHARES[kind] * canvas_tokens))
+        max_tokens: int | None = getattr(self, kind.value)
+        return max_tokens or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
 class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

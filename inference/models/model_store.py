@@ -110,7 +110,7 @@ def _find_wrong_file(target: PullTarget, record: PullRecord | None) -> Path | No
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
-    """Whether this is a regular file of so many bytes."""
+    """Whether the path is a regular file of `count_bytes` bytes."""
     return path.is_file() and path.stat().st_size == count_bytes
 
 

@@ -1,7 +1,7 @@
 """Zeta 2.1's numbered blocks: splits a region, and parses an answer that rewrites some of the blocks.
 
 The rules are those of `V0318SeedMultiRegions` in the crate zeta_prompt of zed-industries/zed. Block n stands between
-marks n and n + 1. An answer that repeats one mark changes nothing.
+marks n and n + 1. An answer of one repeated mark changes nothing.
 """
 
 import re
@@ -31,7 +31,7 @@ def cut_blocks(text: str) -> list[str]:
 
 
 def add_marks(blocks: Sequence[str], first: int = 1) -> str:
-    """The text of the blocks with their marks, the first of which has the number `first`."""
+    """The text of the blocks with their marks, numbered from `first`."""
     return "".join(f"<|marker_{index}|>{text}" for index, text in enumerate([*blocks, ""], first))
 
 
@@ -46,7 +46,7 @@ def remove_marks(text: str) -> str:
 
 
 def rewritten_blocks(blocks: Sequence[str], answer: str) -> tuple[int, int, str]:
-    """The indices of the first block and after the last, and their new text; all as they are if none changes."""
+    """The range [first, end) of the rewritten blocks and their new text; all blocks, unchanged, if none is."""
     marks = list(_MARK.finditer(answer))
     numbers = [int(mark[1]) for mark in marks] or [0]
     first, last = numbers[0], numbers[-1]

@@ -118,8 +118,8 @@ def weight_bytes_by_name(module: nn.Module) -> dict[str, int]:
     """The bytes of each parameter and each packed weight below a module, by name."""
     sizes = {name: parameter.nbytes for name, parameter in module.named_parameters()}
     for path, owner in module.named_modules():
-        held = ((name, weight) for name, weight in vars(owner).items() if isinstance(weight, PackedWeight))
-        sizes |= {f"{path}.{name}": weight.nbytes for name, weight in held}
+        packed = ((name, weight) for name, weight in vars(owner).items() if isinstance(weight, PackedWeight))
+        sizes |= {f"{path}.{name}": weight.nbytes for name, weight in packed}
     return sizes
 
 

@@ -141,7 +141,7 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
     every_s = _JSON_EVERY_S if as_json else _LINE_EVERY_S
     last = 0.0 if as_json else time.monotonic()
 
-    def tell(num_bytes: int) -> None:
+    def show(num_bytes: int) -> None:
         nonlocal last
         if time.monotonic() - last < every_s:
             return
@@ -149,7 +149,7 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
         event = {"file": name, "bytes": num_bytes, "total": count_bytes}
         print(json.dumps(event) if as_json else f"  {num_bytes / 1e6:.0f} of {count_bytes / 1e6:.0f} MB", flush=True)
 
-    yield tell
+    yield show
 
 
 def _show(target: PullTarget, requested: PullRecord) -> None:
@@ -212,8 +212,8 @@ def _failure_reason(error: Exception, target: PullTarget) -> str:
         return f"{error.filename} is a link, and links are not followed here; remove it and run this again"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the disk is full at {target.folder}; make room{again}"
-    words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
-    return f"the transfer broke off: {type(error).__name__}: {words}; behind a proxy set HTTPS_PROXY{again}"
+    reason = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
+    return f"the transfer broke off: {type(error).__name__}: {reason}; behind a proxy set HTTPS_PROXY{again}"
 
 
 def _manual_instructions(target: PullTarget) -> str:

@@ -1,7 +1,4 @@
-"""Decides which models of the catalogue run on a machine, which one is best there, and which ones `auto` means.
-
-Nothing else decides that.
-"""
+"""Decides which models of the catalogue run on a machine, which one is best there, and which ones `auto` means."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,19 +20,19 @@ from inference.models.mlx import machine as mlx_machine
 from inference.terminal import format_bytes
 
 _PROCESSOR_PARAMETERS = 2e9
-"""A step of a larger model takes seconds on a processor, and a fill takes several steps."""
+"""On a CPU a step of a larger model takes seconds, and a fill takes several steps."""
 _SMALL_PARAMETERS = 1e9
 _NEW_LINE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long on a new line, and after the next key: a model that takes longer is slow."""
 _HYSTERESIS = 1.25
 """What `auto` chose last may take this many times as long: measurements are noisy, and a change of models is slow."""
 _REWRITE_S = 5.0
-"""And a rewrite so long: half its time limit, as other programs run too."""
+"""A rewrite may take this long: half its time limit, as other programs run too."""
 _CAPTURED_BYTES = 6e8
 """Captured passes of a model that writes in order hold 4,096 tokens, 50 MB for the 0.5B, 235 for a 7B, and results."""
 _USABLE_OF_GPU, _USABLE = 0.9, 0.75
-"""How much of a device's memory one model may take. An editor, a browser and the system need the rest. What MLX names
-is already without that.
+"""The share of a device's memory that one model may take: an editor, a browser and the system need the rest. MLX
+reports its memory without that.
 """
 
 
@@ -55,7 +52,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Machine:
-    """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
+    """The machine a model would run on. `dtypes`: those to try, in order, by the family's folder in inference/models.
 
     `mlx_vlm`: whether the package for DiffusionGemma in MLX is installed. `on_mlx`: MLX computes here.
     """
@@ -97,7 +94,7 @@ def examine_machine(device: str | None) -> Machine:
         return _mlx_machine()
     chosen = devices.choose_device(device)
     total = torch.cuda.mem_get_info(chosen)[1] if chosen.type == "cuda" else psutil.virtual_memory().total
-    able = {
+    dtypes = {
         "diffusion_gemma": diffusion_weights.candidate_dtypes(chosen, None),
         "masked": precision.formats_for_many_rows(chosen, None),
         "fim": precision.candidate_formats(chosen, None),
@@ -106,7 +103,7 @@ def examine_machine(device: str | None) -> Machine:
         str(chosen),
         devices.free_bytes(chosen),
         total,
-        able,
+        dtypes,
         estimate_latency=_estimate_latency if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
@@ -152,7 +149,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         )
     overhead = {devices.EIGHT_BIT: 9 / 8} if on_gpu else {}  # a scale and a bias of 16 bits for 32 weights
     captured = int(_CAPTURED_BYTES) if entry.family == "fim" and machine.device.startswith("cuda") else 0
-    needs = {it: captured + devices.needed_bytes(entry.weight_bytes(it) * overhead.get(it, 1)) for it in dtypes}
+    needs = {name: captured + devices.needed_bytes(entry.weight_bytes(name) * overhead.get(name, 1)) for name in dtypes}
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         dtype = min(needs, key=lambda name: needs[name])
@@ -280,7 +277,7 @@ def choose_edit_model(pulled: Sequence[CatalogueEntry], machine: Machine) -> Aut
 
 
 def install_commands(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
-    """The commands that install a model, each as a list of words; none if it is already here."""
+    """The commands that install a model, each as a list of arguments; none if it is already here."""
     package = _missing_package_command(entry, machine)
     if entry.family == "fim" and machine.device == "cpu" and install_hints.mlx_advice():
         package = install_hints.install_command("mlx")

@@ -73,10 +73,10 @@ class TensorReader:
         return PackedWeight(words, scales, biases, bits).with_rows(lambda part: part.view(*shape[:-1], -1))
 
     def code_bits(self, name: str, dtype: str, min_bits: int = 0) -> int:
-        """How many bits a code of a weight has in a dtype; 0 if it stays in plain numbers.
+        """The bits of each code of a weight in a dtype; 0 if it stays unpacked. Raises ModelError if it must be packed
+        and cannot be.
 
-        Those of the file in its own dtype; otherwise those that the dtype names, or at `least` so many. Raises
-        ModelError if the weight cannot be packed.
+        In the file's own dtype they are the file's; otherwise those that the dtype names, but at least `min_bits`.
         """
         shape = self.shapes[name]
         if not dtype.endswith("bit") or len(shape) == 1:
@@ -190,7 +190,7 @@ class GgufReader(TensorReader):
 
 
 class StoredRows:
-    """A matrix (O, I) that is read from its open file row by row: an embedding, of which a pass needs few rows."""
+    """A matrix (O, I) that is read from its open file row by row: an embedding, since a pass needs few of its rows."""
 
     def __init__(self, tensor: GgufTensor) -> None:
         """Raises ModelError."""

@@ -53,18 +53,18 @@ class SpecialTokenIds(NamedTuple):
 
 def read_special_token_ids(folder: Path, config: Mapping[str, Any]) -> SpecialTokenIds:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
-    stated = _settings(folder)
+    settings = _settings(folder)
     added = _added_tokens(folder)
 
     def named(token: str | _AddedToken | None) -> int | None:
         return added.get(token.content if isinstance(token, _AddedToken) else token or "")
 
-    masks = (config.get("mask_token_id"), *map(named, (stated.mask_token, *_MASKS)))
+    masks = (config.get("mask_token_id"), *map(named, (settings.mask_token, *_MASKS)))
     return SpecialTokenIds(
         mask=next((id_ for id_ in masks if type(id_) is int and id_ >= 0), None),  # True is an int, too
         expand=added.get(_EXPAND),
-        bos=named(stated.bos_token),
-        eos=named(stated.eos_token),
+        bos=named(settings.bos_token),
+        eos=named(settings.eos_token),
     )
 
 
@@ -81,13 +81,13 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
 
 def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
     """The tokens that a prompt begins with. Raises ModelError if a file that states them cannot be read."""
-    stated = _Settings() if checkpoint.gguf else _settings(checkpoint.folder)
-    if stated.add_bos_token is False:
+    settings = _Settings() if checkpoint.gguf else _settings(checkpoint.folder)
+    if settings.add_bos_token is False:
         return []
     text = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
     encoded = whole[: next((index for index in range(len(whole)) if whole[index : index + len(text)] == text), 0)]
-    begin = read_special_token_ids(checkpoint.folder, checkpoint.config).bos if stated.add_bos_token else None
+    begin = read_special_token_ids(checkpoint.folder, checkpoint.config).bos if settings.add_bos_token else None
     return encoded or ([] if begin is None else [begin])
 
 
@@ -120,9 +120,9 @@ def _added_tokens(folder: Path) -> dict[str, int]:
     """
     file = folder / "tokenizer.json"
     listed = checkpoint_files.read_struct(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
-    stated = [(token.get("id"), token) for token in listed if isinstance(token, dict)]
+    entries = [(token.get("id"), token) for token in listed if isinstance(token, dict)]
     ids: dict[str, int] = {}
-    for entry in (*stated, *_settings(folder).added_tokens_decoder.items()):
+    for entry in (*entries, *_settings(folder).added_tokens_decoder.items()):
         with suppress(msgspec.ValidationError):
             id_, token = msgspec.convert(entry, tuple[TokenId, _AddedToken], strict=False)
             ids[token.content] = id_

@@ -319,10 +319,10 @@ def use_triton_kernels(layers: Iterable[Any], queries: Tensor | None = None, key
     layers = list(layers)
     linears = [layer for layer in layers if isinstance(layer, PackedLinear)]
     mixtures = [layer for layer in layers if hasattr(layer, "gate_up_proj")]
-    for weight in {(each.shape, each.weight.bits): each.weight for each in linears}.values():
+    for weight in {(linear.shape, linear.weight.bits): linear.weight for linear in linears}.values():
         for rows in _random_rows(weight.shape[1], weight.words.device):
             _check(packed_product, packed.packed_product, rows, weight)
-    for experts in {(_parts(each.gate_up_proj)[3], _parts(each.down_proj)[3]): each for each in mixtures}.values():
+    for experts in {(_parts(layer.gate_up_proj)[3], _parts(layer.down_proj)[3]): layer for layer in mixtures}.values():
         if (activation := experts.config.hidden_activation) != _ACTIVATION:
             raise ModelError(f"its activation is {activation}, not {_ACTIVATION}")
         weights = experts.gate_up_proj, experts.down_proj
@@ -344,7 +344,7 @@ def _random_rows(wide: int, device: torch.device) -> Iterator[Tensor]:
 def _plain_attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
     """See `attention`."""
     sharing = queries.shape[1] // len(keys)
-    keys, values = (each.to(queries.dtype).repeat_interleave(sharing, 0) for each in (keys, values))
+    keys, values = (rows.to(queries.dtype).repeat_interleave(sharing, 0) for rows in (keys, values))
     visible = torch.arange(keys.shape[1], device=keys.device) <= positions[:, None]
     mixed = functional.scaled_dot_product_attention(queries.transpose(0, 1), keys, values, attn_mask=visible)
     return mixed.transpose(0, 1).flatten(1)
@@ -354,7 +354,7 @@ def _check(kernel: Callable[..., Tensor], fall_back: Callable[..., Tensor], rows
     """Raises ModelError if a row of the kernel's product is too far from the one in float32."""
     exact = fall_back(rows.float(), *others)
     products = kernel(rows, *others), fall_back(rows, *others)
-    error, usual = (float(((each.float() - exact).norm(dim=1) / exact.norm(dim=1)).max()) for each in products)
+    error, usual = (float(((product.float() - exact).norm(dim=1) / exact.norm(dim=1)).max()) for product in products)
     if not error <= _TOLERANCE:
         raise ModelError(f"in products of {len(rows)} rows {error:.2%} of one is wrong; in plain torch {usual:.2%}")
 
@@ -436,15 +436,15 @@ def packed_product(
     grid = triton.cdiv(high, DENSE_COLUMNS), triton.cdiv(count, block)
     programs = _PROGRAMS if block == DENSE_BLOCKS[0] else _PROGRAMS_OF_MANY
     split = max(1, min(programs // (grid[0] * grid[1]), triton.cdiv(wide, 2 * DENSE_DEPTH)))
-    wanted = rows.dtype if plus is None else plus.dtype
-    output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else wanted)
+    output_dtype = rows.dtype if plus is None else plus.dtype
+    output = rows.new_empty((split, count, high), dtype=torch.float32 if split > 1 else output_dtype)
     *parts, bits = _parts(weight)
     sizes = {"O": high, "I": wide, "BITS": bits, "M": block, "N": DENSE_COLUMNS, "K": DENSE_DEPTH}
     sizes |= {"PLUS_ROW": -1 if plus is None else high * (plus.ndim - 1), "dtype": _multiplied(dtype)}
     sizes |= {"num_warps": WARPS, "num_stages": stages(bits)}
     plus = rows if plus is None else plus.contiguous()
     dense_kernel[(grid[0], split, grid[1])](rows.contiguous(), *parts, plus, output, count, split, **sizes)
-    return (output.sum(0) if split > 1 else output[0]).to(wanted)
+    return (output.sum(0) if split > 1 else output[0]).to(output_dtype)
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor, scale: float | None = None) -> Tensor:

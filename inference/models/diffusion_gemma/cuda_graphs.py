@@ -1,7 +1,7 @@
-"""Captures the denoising pass, and the reading of a few tokens of a prefix, as CUDA graphs.
+"""Captures the denoising pass, and the prefill of a few tokens, as CUDA graphs.
 
-A shape is the canvases, their rows and the prefix's, rounded up; rows that only pad it are masked out. On an H200 a
-step of 256 rows of the released shape takes two fifths of the time.
+A shape is the canvases, their rows and the prefix's, rounded up; padding rows are masked out. On an H200 a
+step of 256 rows of the released shape takes two fifths of the time without graphs.
 """
 
 import weakref
@@ -21,9 +21,9 @@ CANVAS_MULTIPLE = 32
 MIN_PREFIX_ROWS = 256
 """Buffers for prefixes have this many rows, twice as many, and so on: six sizes up to 8,192 rows."""
 _COMMON_PREFIX_ROWS = (0, 256, 512, 1024, 2048)
-"""Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
+"""Capture a shape of canvases for these in advance; the buffers of longer prefixes take too much memory."""
 _READ_TOKENS = (4, 32)
-"""New tokens of a prefix, rounded up: a keystroke's take 4 rows, which need few experts."""
+"""How many new tokens a captured prefill takes, rounded up: for a keystroke 4, whose rows need few experts."""
 MAX_SHAPES = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
 
@@ -48,7 +48,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        """See `DiffusionNetwork`. Replays what appends a few tokens to a prefix if it is captured."""
+        """See `DiffusionNetwork`. Replays a captured prefill of a few tokens, if there is one."""
         batch, count = ids.shape
         width = next((width for width in _READ_TOKENS if count <= width), 0)
         reading = self._readings.get((_doubled(cache.length), width))
@@ -148,7 +148,7 @@ class _CapturedShape(CapturablePass):
         super().__init__(self._pass, canvas, soft, torch.zeros_like(canvas[:1]))
 
     def set_masks(self, length: int, width: int, valid: Tensor | None) -> None:
-        """Hides what pads a prefix of this length and canvases of this width."""
+        """Masks the padding of a prefix of this length and of canvases of this width."""
         for kind, mask in self._masks.items():
             start = mask.shape[3] - self.inputs[0].shape[1]
             mask.zero_()[..., : length - first_visible_row(kind, length, self._network.window)] = True
@@ -180,7 +180,7 @@ class _CapturedReading(CapturablePass):
         return self._prefix.update(keys, values, layer_index)
 
     def set_masks(self, length: int) -> None:
-        """Hides what pads a prefix of this length."""
+        """Masks the padding of a prefix of this length."""
         count = self.inputs[0].shape[1]
         causal = self._network.causal_masks(length, count)
         for kind, mask in self._masks.items():
@@ -198,7 +198,7 @@ def _doubled(rows: int) -> int:
 
 
 def fastest_network(model: Any, *, kernels: bool = True) -> DiffusionGemmaNetwork:
-    """The network of a loaded model: on a GPU with kernels if they are right, and with captured passes."""
+    """The network of a loaded model; on CUDA with Triton kernels, if they are correct, and captured passes."""
     plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
@@ -209,6 +209,6 @@ def fastest_network(model: Any, *, kernels: bool = True) -> DiffusionGemmaNetwor
         None,
         PrefixView(network.empty_layers(), 0, network.rows),
     )
-    network.run_idle_task()  # if it fails, users are told
+    network.run_idle_task()  # a failure becomes a note for the user
     network.note = "; ".join(filter(None, (note, network.capturer.note)))
     return network

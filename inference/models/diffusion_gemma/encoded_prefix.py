@@ -1,6 +1,6 @@
 """The encoded prefix of a request, in the `PrefixCache`: the full history of every layer's keys and values.
 
-A sliding layer gets a view of its window. `ArrayOps` handles the arrays, of whichever library.
+A sliding layer gets a view of its window. `ArrayOps` handles the arrays of torch or MLX.
 """
 
 from collections.abc import Iterator, Sequence

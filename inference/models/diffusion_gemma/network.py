@@ -37,7 +37,7 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
         self.model = model
         self.note = ""
-        """What a user should know of it; empty: nothing."""
+        """A message about the network for the user, if there is one."""
         self._encoder = model.model.encoder.language_model
         self._decoder = model.model.decoder
         self._lm_head = model.lm_head

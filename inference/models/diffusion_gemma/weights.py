@@ -20,7 +20,7 @@ from inference.models.packed import PackedLinear
 from inference.models.tensor_readers import TensorReader, open_tensors
 
 _OTHER_BITS = 8
-"""At least so many have the codes of weights outside the experts, unless a file has fewer."""
+"""The codes of weights outside the experts have at least this many bits, unless the file has fewer."""
 _DECODER = "model.decoder."
 _ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")

@@ -13,8 +13,8 @@ from inference.models.infill_config import InfillConfig
 from inference.models.llama.config import checked_config
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
-"""All tokens of both are prefilled before the first one is decoded, some 250 a second on a laptop. The prefix stays
-cached from one line to the next; of the suffix, which comes after it in the prompt, the start is read again.
+"""All tokens of both are prefilled before the first one is decoded, some 250 a second on a laptop. From one line to the
+next the prefix stays cached; the start of the suffix, which follows it in the prompt, is prefilled again.
 """
 
 _MIN_CONTEXT_TOKENS = 128

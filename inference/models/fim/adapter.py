@@ -21,9 +21,9 @@ _END_OF_TURN = "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _CACHED_TEXTS = 16
-"""How many texts to cache the tokens of, as prefix and suffix stay the same while a line is typed."""
+"""How many texts to cache the token ids of: prefix and suffix stay the same while a line is typed."""
 _CACHE_PROMPTS, _CACHE_BYTES = 8, 32 << 20
-"""How many prompts to cache with the model's output after them, and how many bytes beside the entries in use."""
+"""How many prompts to cache with the output after them, and how many bytes beyond the entries in use."""
 _LATEST_SHARE = 0.2
 """The weight of the latest pass in the moving average of pass times."""
 _SAVED_PASSES = 100
@@ -59,11 +59,11 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         self._tokens = tokens or FimTokens("", "", "", stop_tokens=())
         self._special = special
         ends = checkpoint.config.get("eos_token_id")
-        stated = (*(ends if isinstance(ends, list) else [ends]), checkpoint.infill_config.eos_token_id)
+        end_ids = (*(ends if isinstance(ends, list) else [ends]), checkpoint.infill_config.eos_token_id)
         self.stop_ids = frozenset(special[name] for name in self._tokens.control_tokens if name in special) | {
-            id_ for id_ in stated if isinstance(id_, int)
+            id_ for id_ in end_ids if isinstance(id_, int)
         }
-        self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
+        self._chats = _TURN in special and special.get(_END_OF_TURN) in end_ids
         self.begin_ids = tuple(tokenizer_files.bos_ids(checkpoint, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
         self._suffixes: KeptSuffixFinder | None = None

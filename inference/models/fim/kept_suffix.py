@@ -1,8 +1,8 @@
 """Reuses the keys and values of a suffix when the text before it grows or shrinks by some lines.
 
-In a prompt the suffix follows the prefix, so each new line would have all of it read again. Instead, its keys are
-rotated to their new positions and its values are kept; only its first tokens are read again. The result approximates
-that of reading all. llama.cpp's `--cache-reuse` does the same.
+In a prompt the suffix follows the prefix, so each new line would mean prefilling all of it again. Instead, its keys are
+rotated to their new positions and its values are kept; only its first tokens are read again. The result is an
+approximation. llama.cpp's `--cache-reuse` does the same.
 """
 
 import os
@@ -14,11 +14,11 @@ from inference.models.llama.causal import KvCache
 from inference.models.prefix_cache import APPROXIMATION_PENALTY_TOKENS, PrefixCache
 
 KEEP_SUFFIX_VARIABLE = "INFILL_LS_KEEP_SUFFIX"
-"""The environment variable that, set to 0, has every suffix read again: then no fill depends on earlier requests."""
+"""Set this environment variable to 0 to prefill every suffix afresh: then no fill depends on earlier requests."""
 _MAX_DRIFT_LINES = 8
-"""Rows that would have moved further than this since they were read are read again."""
+"""Rows that would move further than this from where they were computed are computed again."""
 _READ_TOKENS, _MIN_TOKENS = 32, 64
-"""How many tokens at the suffix's start to read again, and how many others there must be to reuse."""
+"""How many tokens at the suffix's start to compute again, and the fewest others worth reusing."""
 _ANCHOR_TOKENS = 8
 """An old suffix is recognised in the new one by this many equal tokens."""
 
@@ -51,7 +51,7 @@ class KeptSuffixFinder:
         self._count_lines = count_lines
 
     def find(self, ids: Sequence[int]) -> KeptSuffix | None:
-        """The rows to reuse for the uncached part of the suffix of the prompt `ids`, from the entry with most of it."""
+        """The rows to reuse for the uncached suffix of the prompt `ids`, from the entry with most of them."""
         if not self.is_on or self._suffix_id not in ids:
             return None
         start = max(ids.index(self._suffix_id) + 1 + _READ_TOKENS, self.cache.cached_tokens(ids))

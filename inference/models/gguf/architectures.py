@@ -111,11 +111,11 @@ def hub_config(file: GgufFile) -> dict[str, Any]:
     if _EMBEDDING not in file.tensors:
         raise ModelError(f"{file.path}: the weight {_EMBEDDING} is missing; {DOWNLOAD_AGAIN}")
     tokens = {name: f"tokenizer.ggml.{key}_token_id" for name, key in _TOKENS.items()}
-    stated = {name: file.metadata[key] for name, key in tokens.items() if key in file.metadata}
-    stated["vocab_size"] = file.tensors[_EMBEDDING].shape[0]
+    known = {name: file.metadata[key] for name, key in tokens.items() if key in file.metadata}
+    known["vocab_size"] = file.tensors[_EMBEDDING].shape[0]
     if kind == _DIFFUSION:
-        return _diffusion_config(file, stated)
-    config: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"} | stated
+        return _diffusion_config(file, known)
+    config: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"} | known
     config |= {name: _number(file, f"{kind}.{key}") for name, key in _KEYS.items()}
     optional = {name: f"{kind}.{key}" for name, key in _OPTIONAL.items()}
     config |= {name: file.metadata[key] for name, key in optional.items() if key in file.metadata}
@@ -127,11 +127,11 @@ def hub_config(file: GgufFile) -> dict[str, Any]:
     return config
 
 
-def _diffusion_config(file: GgufFile, stated: Mapping[str, Any]) -> dict[str, Any]:
+def _diffusion_config(file: GgufFile, known: Mapping[str, Any]) -> dict[str, Any]:
     """The equivalent of DiffusionGemma's config.json, with generation_config.json as `generation_config`."""
     if not file.tensors.keys() >= {name for name in _DIFFUSION_PLAIN if name.startswith("self_cond")}:
         raise ModelError(f"{file.path}: an early converter left out its self-conditioning; download a newer file")
-    text = dict(stated) | {name: _number(file, f"{_DIFFUSION}.{key}") for name, key in _DIFFUSION_KEYS.items()}
+    text = dict(known) | {name: _number(file, f"{_DIFFUSION}.{key}") for name, key in _DIFFUSION_KEYS.items()}
     sliding = file.numbers(f"{_DIFFUSION}.attention.sliding_window_pattern")
     text["layer_types"] = ["sliding_attention" if is_sliding else "full_attention" for is_sliding in sliding]
     heads = file.numbers(f"{_DIFFUSION}.attention.head_count_kv")

@@ -108,11 +108,11 @@ class GgufFile:
             raise ModelError(f"{self.path}: {key} holds NaN or infinity; {DOWNLOAD_AGAIN}")
         return values
 
-    def _items(self, key: str, types: Collection[int], what: str) -> bytes:
+    def _items(self, key: str, types: Collection[int], content_name: str) -> bytes:
         """Reads the bytes of an array of one of these types; empty if there is none. Raises ModelError."""
         array = self.arrays.get(key)
         if array and array.type_ not in types:
-            raise ModelError(f"{self.path}: {key} is no list of {what}; {DOWNLOAD_AGAIN}")
+            raise ModelError(f"{self.path}: {key} is no list of {content_name}; {DOWNLOAD_AGAIN}")
         if not array:
             return b""
         with open_file(self.path) as stream:
@@ -220,8 +220,8 @@ class _Reader:
                 arrays[key] = value
             else:
                 metadata[key] = value
-        stated = list(self._tensors(tensors))
-        return GgufFile(self._path, metadata, arrays, self._locate(stated, metadata))
+        located = list(self._tensors(tensors))
+        return GgufFile(self._path, metadata, arrays, self._locate(located, metadata))
 
     def _counts(self) -> tuple[int, int]:
         if self._take(4) != MAGIC:
@@ -286,14 +286,14 @@ class _Reader:
                 ),
             )
 
-    def _locate(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
+    def _locate(self, tensors: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
         """The tensors by name, each at its own place in the file."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
             raise self._error(f"general.alignment is {str(alignment)[:40]}, not a power of two")
         first = ends = -(-self._at // alignment) * alignment
         placed: dict[str, GgufTensor] = {}
-        for name, tensor in sorted(stated, key=lambda item: item[1].begin):
+        for name, tensor in sorted(tensors, key=lambda item: item[1].begin):
             moved = replace(tensor, begin=first + tensor.begin, end=first + tensor.end)
             if name in placed:
                 raise self._error(f"the tensor {name} occurs twice")
@@ -358,5 +358,5 @@ class _Reader:
                 raise self._error(f"it is cut off after {len(self._bytes)} bytes")
             self._bytes += block
 
-    def _error(self, what: str) -> ModelError:
-        return ModelError(f"{self._path} is damaged or no model: {what}; {DOWNLOAD_AGAIN}")
+    def _error(self, problem: str) -> ModelError:
+        return ModelError(f"{self._path} is damaged or no model: {problem}; {DOWNLOAD_AGAIN}")

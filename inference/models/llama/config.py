@@ -122,14 +122,14 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     @property
     def rope(self) -> _Rope:
         """How positions are stretched, wherever the file says so."""
-        stated = (self.rope_scaling, self.rope_parameters)
-        return next((rope for rope in stated if rope and rope.kind != "default"), _Rope())
+        candidates = (self.rope_scaling, self.rope_parameters)
+        return next((rope for rope in candidates if rope and rope.kind != "default"), _Rope())
 
     @property
     def inv_freq(self) -> list[float]:
         """The angle between neighbouring positions of each pair of a head's numbers, (h / 2,)."""
-        stated = self.rope_parameters.rope_theta if self.rope_parameters else None
-        theta = stated or self.rope_theta or 10_000.0
+        own_theta = self.rope_parameters.rope_theta if self.rope_parameters else None
+        theta = own_theta or self.rope_theta or 10_000.0
         size, rope = self.head_size, self.rope
         plain = [theta ** (-pair / size) for pair in range(0, size, 2)]
         if rope.kind == "linear":

@@ -1,7 +1,8 @@
-"""Captures the passes of up to 16 rows of a model that writes in order, and their logits, as CUDA graphs.
+"""Captures the passes of up to 16 rows of a causal model, and their logits, as CUDA graphs.
 
-The keys and values before a captured pass are copied into a buffer: of 1,000 tokens 12 MB for the 0.5B, 57 for a 7B, of
-which a pass reads 0.4 and 4.5 GB. A kernel in Triton reads what stands there before the rows; without it all is read.
+The keys and values before a captured pass are copied into a buffer: for 1,000 tokens 12 MB with the 0.5B and 57 MB with
+a 7B, whose passes read 0.4 and 4.5 GB. Triton's kernel reads only the rows in use; without it a pass reads the whole
+buffer.
 """
 
 import torch
@@ -20,12 +21,12 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     """A network that captures its passes of few rows."""
 
     def __init__(self, network: LlamaNetwork, capturer: CudaGraphCapturer, *, by_kernel: bool = False) -> None:
-        """It shares its weights with `network`. `by_kernel`: it attends by Triton's kernel."""
+        """Shares the weights of `network`. `by_kernel`: uses Triton's attention kernel."""
         vars(self).update(vars(network))
         self._by_kernel = by_kernel
         self.capturer = capturer
         self._captured: dict[tuple[int, bool], CapturablePass] = {}
-        """By rows, and whether it is of their logits."""
+        """By width, and whether the pass computes logits."""
         self._buffer = self.empty_cache(BUFFER_ROWS).keys_values.zero_()
 
     @torch.inference_mode()
@@ -35,8 +36,8 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         start, count = len(cache.ids), len(new_ids)
         end, width = start + count, _at_least(count)
         if width and not self._captured and not self.capturer.note:
-            for each in _WIDTHS:
-                self._captured[each, False], self._captured[each, True] = self._rows_pass(each), self._logits_pass(each)
+            for rows in _WIDTHS:
+                self._captured[rows, False], self._captured[rows, True] = self._rows_pass(rows), self._logits_pass(rows)
         captured = self._captured.get((width, False))
         if captured is None or captured.replay is None or start + width > BUFFER_ROWS:
             return super().forward(ids, cache, num_last)
@@ -68,14 +69,14 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
         ids, positions = torch.zeros((2, 1, width), dtype=torch.long, device=self.device)
 
         def append(layer: int, keys: Tensor, values: Tensor) -> Tensor:
-            seen = self._buffer[layer]
-            seen.index_copy_(3, positions[0], torch.stack((keys, values)).transpose(2, 3).to(seen.dtype))
-            return seen
+            rows = self._buffer[layer]
+            rows.index_copy_(3, positions[0], torch.stack((keys, values)).transpose(2, 3).to(rows.dtype))
+            return rows
 
         return CapturablePass(lambda: self.hidden_states(ids, positions, append, positions, width), ids, positions)
 
     def _attention(self, queries: Tensor, cached: Tensor, mask: Tensor | None) -> Tensor:
-        """In captured passes the positions take the mask's place: each row sees what stands up to its own."""
+        """In captured passes `mask` holds the positions: each row sees the cached rows up to its own position."""
         if mask is None or mask.dtype != torch.long:
             return super()._attention(queries, cached, mask)
         keys, values = cached[:, 0]
@@ -88,7 +89,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
 
 
 def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
-    """On CUDA the network whose passes are captured."""
+    """The network itself; on CUDA the same with captured passes, if there is memory for their buffer."""
     if network.device.type != "cuda":
         return network
     keys = torch.randn_like(network.empty_cache(_CHECKED_ROWS).keys_values[0, 0, 0])
@@ -97,14 +98,14 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
     try:
         faster = CudaGraphLlamaNetwork(network, CudaGraphCapturer(), by_kernel=not network.note)
     except RuntimeError:  # the weights fit, but the buffer of keys and values does not
-        network.note = "; ".join(filter(None, (network.note, "it is slower without CUDA graphs, for want of memory")))
+        network.note = "; ".join(filter(None, (network.note, "it is slower without CUDA graphs: not enough memory")))
         return network
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
-    faster.run_idle_task()  # if it fails, users are told
+    faster.run_idle_task()  # a failure becomes a note for the user
     faster.note = "; ".join(filter(None, (network.note, faster.capturer.note)))
     return faster
 
 
 def _at_least(count: int) -> int:
-    """The first of the widths that is; 0 if none is."""
+    """The smallest captured width of at least `count` rows; 0 if there is none."""
     return next((width for width in _WIDTHS if width >= count), 0)

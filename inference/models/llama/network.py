@@ -2,7 +2,7 @@
 
 Queries, keys and values are one product, and so are the two sides of the MLP; the rotary layout is interleaved, for
 which `interleave_rotary` orders the rows of these weights; heads that share keys are rows of one head. Sums are
-float32. Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their
+float32. Shapes: B sequences, n rows of each, T rows that they see, H query heads, G heads of keys and values, D their
 size, d the width, V the vocabulary.
 """
 

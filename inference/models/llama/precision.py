@@ -137,10 +137,10 @@ def estimate_gpu_latency(read_bytes: float, reads_bytes_per_s: float) -> Latency
 @cache
 def cpu_kernel_times() -> KernelTimes:
     """The kernel times of this machine, measured now or by an earlier process."""
-    able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
+    instructions = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
-    way = "fbgemm" if linear.has_dynamic_int8() else "weights alone, usual format"
-    key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
+    method = "fbgemm" if linear.has_dynamic_int8() else "weights alone, usual format"
+    key = f"{name}, torch {torch.__version__}, {method}, one thread, {' '.join(instructions)}"
     cached = machine_cache.read("speed", KernelTimes)
     benchmark = cached.get(key)
     if benchmark is None or not benchmark.one_row_ns:  # a coarse clock may have told no time

@@ -33,24 +33,24 @@ HEAD_KEY = "lm_head.weight"
 _LOADED_AT = 0.1
 _LAYERS_DONE_AT = 0.7
 _SAME = 0.1
-"""Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
+"""Converters may store a tied matrix twice, more finely as the head: the copies differ by less than this share."""
 _DOWN_GROUPS = 4
 
 _VOCABULARY_BITS = 8
-"""At least so many have the codes of the embedding and the head, unless a file has fewer."""
+"""The codes of the embedding and the head have at least this many bits, unless the file has fewer."""
 _ROTATED = re.compile(r"\b[qk]_(proj|norm)\.")
-"""Names of weights whose rows positions turn."""
+"""Names of the weights whose rows get the rotary embedding."""
 _Table = DenseLinear | Int8Weight | PackedLinear
 Formats = Callable[[torch.device, str | None, str], Sequence[str]]
 """`precision.candidate_formats`, or `formats_for_many_rows`."""
 _Rows = Iterator[tuple[str, int, Tensor]]
-"""Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
+"""Some rows of a matrix: the name of their weight, the index of the first, and the rows (n, columns)."""
 
 
 def load_network(
     checkpoint: Checkpoint, device_name: str | None, named: str | None, formats: Formats, progress: OnProgress
 ) -> tuple[LlamaNetwork, str]:
-    """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
+    """A checkpoint's network in the first of its formats that fits, and that format's name. Raises ModelError."""
     device = devices.choose_device(device_name)
     progress(0.05, "checking memory")
     tensors = open_tensors(checkpoint)
@@ -223,7 +223,7 @@ class NetworkBuilder:
 
 
 def has_tied_embeddings(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether embedding and head are one matrix, of which the files may have two copies, the head's the finer."""
+    """Whether embedding and head are one matrix. The files may have two copies; then the head's is the finer."""
     if HEAD_KEY not in weights.shapes:
         return True
     (_, embedding), (_, head) = (next(weights.blocks(name, shapes[name])) for name in (EMBEDDING_KEY, HEAD_KEY))

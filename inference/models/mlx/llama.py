@@ -1,11 +1,11 @@
 """Llama's layers over cached keys and values, computed by MLX: what llama/network.py does with torch.
 
-On a CPU all of it is float32. On a GPU hidden states are float32 and products have 16 bits. In float16 each row is
-divided by its largest number before a product, which is multiplied by it after: Qwen2 has activations that float16
-cannot hold. We have no such GPU: 16 bits were tried on a CPU, where the logits of Qwen2.5-Coder 0.5B moved by .001 with
-sums in float32, as a GPU adds, and by .04 with MLX's there, in float16.
+On a CPU everything is float32. On a GPU hidden states are float32 and matrix products have 16 bits. In float16 each row
+is divided by its largest absolute value before a product and multiplied by it afterwards: Qwen2 has activations beyond
+the range of float16. This is untested on a GPU. On a CPU in 16 bits, the logits of Qwen2.5-Coder 0.5B moved by .001
+with sums in float32, as on a GPU, and by .04 with MLX's sums in float16.
 
-Shapes: n new tokens, T tokens that they see, H heads of which each of G has its own keys, D their size, d the width, V
+Shapes: n new tokens, T tokens that they see, H query heads, G heads of keys and values, D their size, d the width, V
 the vocabulary, (O, I) a matrix.
 """
 

@@ -77,11 +77,11 @@ class MlxNetworkBuilder:
 
     def _chosen_dtype(self, model: str, device: MlxDeviceInfo, requested: str | None) -> str:
         usual = [self._file_dtype] if self._file_dtype else [self._plain[0], EIGHT_BIT]
-        able = (*self._plain, EIGHT_BIT)
-        if requested not in (None, self._file_dtype, *able):
+        usable = (*self._plain, EIGHT_BIT)
+        if requested not in (None, self._file_dtype, *usable):
             raise ModelError(
                 f"dtype '{requested}' does not run on {device.name} for {model}; leave it out to use {usual[0]}, or "
-                f"choose one of {', '.join(able)}"
+                f"choose one of {', '.join(usable)}"
             )
         dtypes = [requested] if requested else usual
         return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)

@@ -35,12 +35,12 @@ class MlxDeviceInfo:
 
     def dtype(self, model: str, packed: str, requested: str | None) -> str:
         """The requested dtype, or the usual one. `packed`: the only one of packed weights. Raises ModelError."""
-        able = (packed,) if packed else DTYPES_BY_GPU[self.on_gpu]
-        if requested is None or requested in able:
-            return requested or able[0]
+        usable = (packed,) if packed else DTYPES_BY_GPU[self.on_gpu]
+        if requested is None or requested in usable:
+            return requested or usable[0]
         reason = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""
         raise ModelError(
-            f"dtype '{requested}' does not run on {self.name} for {model}{reason}; choose {' or '.join(able)}"
+            f"dtype '{requested}' does not run on {self.name} for {model}{reason}; choose {' or '.join(usable)}"
         )
 
 

@@ -59,12 +59,12 @@ def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress
 def _config(checkpoint: Checkpoint) -> ModelConfig:
     """mlx-vlm's configuration for the model that transformers would build; without the vision tower."""
     text: Any = DiffusionGemmaConfig.from_dict(checkpoint.config).text_config
-    stated = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
+    fields = {name: value for name, value in text.to_dict().items() if name in TextConfig.__dataclass_fields__}
     full = text.layer_types.index("full_attention")
     widest = text.per_layer_config[full] if text.is_heterogeneous else text
-    stated |= {"global_head_dim": widest.head_dim, "num_global_key_value_heads": widest.num_key_value_heads}
-    stated["final_logit_softcapping"] = text.final_logit_softcapping
-    return ModelConfig(text_config=TextConfig(**stated), vision_config=None, image_token_id=None, video_token_id=None)
+    fields |= {"global_head_dim": widest.head_dim, "num_global_key_value_heads": widest.num_key_value_heads}
+    fields["final_logit_softcapping"] = text.final_logit_softcapping
+    return ModelConfig(text_config=TextConfig(**fields), vision_config=None, image_token_id=None, video_token_id=None)
 
 
 def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, mx.array]:
