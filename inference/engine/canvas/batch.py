@@ -129,10 +129,10 @@ class ConstraintBuilder:
     @property
     def _resizing(self) -> list[int]:
         """The tokens that add or remove rows of a hole, if the denoising loop supports them."""
-        stated = self._infill_config
-        if stated.sampler.method == ENTROPY_BOUND or stated.expand_token_id is None or stated.delete_token_id is None:
+        config = self._infill_config
+        if config.sampler.method == ENTROPY_BOUND or config.expand_token_id is None or config.delete_token_id is None:
             return []
-        return [stated.expand_token_id, stated.delete_token_id]
+        return [config.expand_token_id, config.delete_token_id]
 
     @cached_property
     def text_bias(self) -> Tensor:

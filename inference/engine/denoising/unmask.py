@@ -45,7 +45,7 @@ def rows_to_unmask_linear(masked: Tensor, step: int, steps: int) -> Tensor:
 
 def rows_to_unmask_rounded(masked: Tensor, step: int, steps: int) -> Tensor:
     """(B,) masked rows -> (B,) how many to unmask now by MDLM's rule, which rounds half to even."""
-    time, next_time = (torch.tensor((steps - done) / steps, dtype=torch.float32) for done in (step, step + 1))
+    time, next_time = (torch.tensor((steps - index) / steps, dtype=torch.float32) for index in (step, step + 1))
     share = 1 - (1 - (1 - next_time)) / (1 - (1 - time))
     return (masked.float() * share.to(masked.device)).round().long()
 
@@ -102,13 +102,13 @@ class ResizeRules:
     @classmethod
     def from_model(cls, model: LoadedModel, holes: Sequence[CanvasHole]) -> "ResizeRules | None":
         """The rules for canvases with these holes; None if the model cannot resize."""
-        stated = model.infill_config
+        config = model.infill_config
         if not model.traits.can_resize:
             return None
-        assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"
+        assert config.expand_token_id is not None and config.delete_token_id is not None, "the signal says so"
         budget = _MAX_DOUBLED_PER_ROW * sum(hole.max_rows for hole in holes)
         limits = [(hole.min_rows, hole.max_rows) for hole in holes]
-        return cls(stated.expand_token_id, stated.delete_token_id, limits, budget)
+        return cls(config.expand_token_id, config.delete_token_id, limits, budget)
 
     def resizable_rows(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
         """(N,) bool each: whose hole may grow, and shrink. `doubled`: how many rows of each canvas have been."""
@@ -237,8 +237,8 @@ class UnmaskingDenoiser(Denoiser):
 
     def _rows_to_write(self, chosen: Tensor, confidence: Tensor, due: Tensor) -> Tensor:
         """(N,) bool: the most confident of the `chosen`, as many of each canvas as are `due` (B,)."""
-        every = torch.full((len(self._masked),), -torch.inf, device=confidence.device)
-        table = self.canvas.pad_by_canvas(every.index_put((chosen,), confidence), -torch.inf)
+        confidences = torch.full((len(self._masked),), -torch.inf, device=confidence.device)
+        table = self.canvas.pad_by_canvas(confidences.index_put((chosen,), confidence), -torch.inf)
         return select_most_confident(table, due)[self.canvas.canvas_index, self.canvas.hole_position]
 
     def _unmask_rows(self, chosen: Tensor, new_ids: Tensor, new_probs: Tensor, is_selected: Tensor) -> None:

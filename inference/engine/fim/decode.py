@@ -63,7 +63,7 @@ class TokenChoice(NamedTuple):
 
 @dataclass
 class Branch:
-    """One decoded continuation: `ids` are its tokens after the prompt, of which the first `num_forced` were required.
+    """One decoded continuation: `ids` are its tokens after the prompt; the first `num_forced` of them were required.
 
     `choices` has one entry per decoded token, including the stop token.
     """

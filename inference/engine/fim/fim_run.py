@@ -159,10 +159,10 @@ class FimRun(RequestRun[FimEvent]):
         holes = self._parts.holes
         for index in self._holes_with_alternatives()[1:]:  # alternatives of two holes need not fit together
             del self._fills[index][1:]
-        done = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
+        filled = {index: fills for index, fills in self._fills.items() if any(fills[0].texts)}
         complete = not self._was_cut and len(self._fills) == len(holes)
         ms = self._counters.ms()
-        yield from results.combine_canvas_fills(self._request.id, done, holes, self._max_texts, ms, complete=complete)
+        yield from results.combine_canvas_fills(self._request.id, filled, holes, self._max_texts, ms, complete=complete)
 
     def _fill(self, index: int, num_texts: int) -> Iterator[FimEvent | None]:
         """Decodes the texts of one hole, given the texts of the other holes."""
@@ -189,8 +189,8 @@ class FimRun(RequestRun[FimEvent]):
                         self._was_cut = True
                         return
                 branch.is_finished = True
-                first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
-                num_extra = 1  # this one is the current text
+                first = int((1 - hole.strength) * len(text))  # all alternatives keep this many of its tokens
+                num_extra = 1  # the current text itself
             branches = [branch]
             if not self._was_cut:
                 passes = decoder.add_alternatives(branches, num_texts + num_extra, first)
@@ -323,8 +323,8 @@ class FimRun(RequestRun[FimEvent]):
         if current is not None and branch:
             parts[current] = branch.token_texts(self._model.vocabulary)
         max_tokens = sum(map(query.max_new_tokens, self._parts.holes))
-        done = (len(branch.choices) if branch else 0) + sum(fill.tokens for fill in best.values())
-        return results.build_draft(self._request.id, min(done, max_tokens), max_tokens, parts, len(self._parts.holes))
+        tokens = (len(branch.choices) if branch else 0) + sum(fill.tokens for fill in best.values())
+        return results.build_draft(self._request.id, min(tokens, max_tokens), max_tokens, parts, len(self._parts.holes))
 
     def _common_region(self) -> JointFillScorer | None:
         """The region from the first hole to the last; None if it is too long, or for one hole, a chat or a rewrite."""
