@@ -22,7 +22,7 @@ class Deadline:
 
     @property
     def remaining_ms(self) -> float:
-        """0 once it is past."""
+        """The milliseconds left; 0 once it is past."""
         return max((self.time_s - time.monotonic()) * 1000, 0.0)
 
     @property

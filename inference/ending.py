@@ -1,8 +1,8 @@
 """Finds where a fill ends, by the text around its hole: the decoder stops there, and every answer is cut there.
 
 A fill ends before it closes a bracket that it did not open, leaves its block, or repeats the text that follows. An
-automatic suggestion also ends before its first improbable token. Knows no language: recognises strings and comments by
-their look, unless the caller knows better.
+automatic suggestion also ends before its first improbable token. Has no parser: recognises strings and comments
+lexically, unless the caller knows better.
 """
 
 import re
@@ -26,7 +26,7 @@ _QUOTED_OR_BRACKET = re.compile(
 )
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
 _TEMPLATE_PREFIX = re.compile(r"(?:(?<!\w)(?i:r?[ft]r?)|\$@?|@\$)\Z")
-"""Before a string whose braces hold code. In others, code begins with `${` or `#{`."""
+"""Prefixes of strings whose braces hold code. In other strings, code begins with `${` or `#{`."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
 _LITERAL = re.compile(
     r"(?:\b\w{1,3})?(?:\"\"\"(?s:.*?)(?:\"\"\"|\Z)|'''(?s:.*?)(?:'''|\Z)|\"(?:\\.|[^\"\\\n])*(?:\"|$)|`(?:\\.|[^`\\])*(?:`|\Z))"
@@ -34,13 +34,13 @@ _LITERAL = re.compile(
     r"|(?<![\w.])\.?\d(?:[\w.]|(?<=[eE])[-+](?=\d))*",
     re.MULTILINE,
 )
-"""A string with its prefix, or a number: no part of one is of use."""
+"""A string with its prefix, or a number: a fill never ends inside one."""
 _WHOLE_END = re.compile(r"(?:[\w)\]}\"'`;]|(?<![:\s]):|(?<=[\w\])>\"'/?])>)\Z")
-"""How a part of a line of code may end."""
+"""How the part of a line of code that is shown may end."""
 _MIN_CHARS = 3
-"""The start of a fill is not worth showing with fewer characters."""
+"""The start of a fill with fewer characters is not worth showing."""
 _COMMENT = re.compile(r"#(?![\w!])")
-"""A line that begins so belongs to what follows; C's directives stand outside of any block."""
+"""The start of a comment line, which belongs to the code below it. C's directives are no comments."""
 _COMMENT_LINE = re.compile(r"^\s*(?:#(?![\w!\[])|//|/\*|\*\s|--\s|;;|%\s|<!--)|(?:\s#|[;{}),]\s*//|\s/\*)\s")
 _UNFINISHED = re.compile(
     r"(?:(?:[A-Za-z_]\w*|[^\w.]|^)\.|[(\[{,@]|[-=]>|::|&&|\|[|>]|<<|(?<![^\w\s]{2})="
@@ -60,7 +60,7 @@ _EXTENSIONS = (
     r"(?:c|cc|cpp|cs|css|go|h|hpp|html?|java|json|jsx?|kt|lua|md|mjs|php|pyi?|rb|rs|scss|sh|sql|swift|toml|tsx?|txt|vue"
     r"|xml|ya?ml)"
 )
-"""The extensions of files that models name instead of the hole's own."""
+"""Extensions of file names that models write instead of the file's own name."""
 
 _COMMENT_ENDS = ("*/", "-->", "-}", "*)", "=#", "=end")
 
@@ -68,7 +68,7 @@ CONTROL_TOKEN = re.compile(
     r"<\|\w[\w-]*\|>|<｜[^｜\n]{1,30}｜>|<\[(?:fim-|begin▁|end▁|PAD▁|SEP▁)[\w▁-]*\]>"
     r"|<(?:fim_(?:prefix|suffix|middle|pad)|file_sep|start_of_turn|end_of_turn)>"
 )
-"""A token that some family of models has for prompts. Hardly any code holds one."""
+"""A control token of some model family's prompts, which code hardly ever contains."""
 
 BracketFinder = Callable[[str], Iterable[tuple[int, str]]]
 """Each bracket of a text outside strings and comments, with its offset."""
@@ -96,11 +96,11 @@ class FillEnding:
         brackets: BracketFinder = lexical_brackets,
     ) -> None:
         """The hole is between `prefix` and `suffix`. Its fills begin with `starts_with` and may leave their block if
-        its `current` text does. `name` is that of the file, if models may have seen it.
+        its `current` text does. `name` is the file's name, if the prompt shows it.
 
-        `closable`: the closing brackets that a fill may write, in order. `quotes`: what ends the string that the hole
-        is in; empty in code. The text around decides where one of them is None. `has_fences`: the file may have
-        Markdown fences.
+        `closable`: the closing brackets that a fill may write, in order. `quotes`: the quotes that end the string
+        around the hole; empty in code. Where one of these is None, the surrounding text decides. `has_fences`: the file
+        may have Markdown fences.
         """
         self._brackets = brackets
         self._prefix = prefix[-_WINDOW_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
@@ -127,7 +127,9 @@ class FillEnding:
         self._open_quotes = {mark: int(mark == quotes or context.count(mark) % 2 > 0) for mark in _MULTILINE_QUOTES}
 
     def cut_unfinished(self, text: str) -> str:
-        """Cuts an unfinished text of several lines at its end, if its whole lines or the start of its last show one."""
+        """Cuts an unfinished text of several lines where its block ends, if its whole lines or the start of the last
+        line show that.
+        """
         start = text.rfind("\n") + 1
         lines = text if self._begins_outside(text, start) else text[:start]
         block = self.cut_at_block_end(lines, is_whole=False)
@@ -137,7 +139,7 @@ class FillEnding:
         return self.cut_at_closer_or_line_suffix(self.cut_at_block_end(text))
 
     def cut_at_closer_or_line_suffix(self, text: str) -> str:
-        """Cuts what closes brackets around the hole, or repeats the rest of the hole's line."""
+        """Cuts text that closes brackets around the hole, or that repeats the rest of the hole's line."""
         return self.without_line_suffix(self.cut_at_closer(text))
 
     def cut_at_closer(self, text: str) -> str:
@@ -184,7 +186,7 @@ class FillEnding:
         return tail.lstrip(" \t") if start != bare else tail
 
     def repeats_line_above(self, text: str) -> bool:
-        """Whether the first line of the text, if it has that line for itself, is the last one above the hole again."""
+        """Whether the first line of the text repeats the line above the hole, if the text starts that line."""
         first = text.removeprefix(self._starts_with).partition("\n")[0] if self._starts_line else ""
         return has_letter(first) and first.strip() == self._line_above.strip()
 
@@ -208,7 +210,7 @@ class FillEnding:
         return text
 
     def without_line_suffix(self, text: str) -> str:
-        """Cuts an ending that repeats the rest of the line, so that the fewest brackets and quotes lack a partner."""
+        """Cuts an ending that repeats the rest of the line, so that the fewest brackets and quotes are unpaired."""
         cuts = self.line_suffix_cuts(text.rstrip())
         return min((*cuts, text), key=self._count_unpaired) if cuts else text
 
@@ -338,8 +340,8 @@ class FillEnding:
         return self.leaves_bracket_open(text) or self.echoes_file_name(text)
 
     def echoes_file_name(self, text: str) -> bool:
-        """Whether the text makes of its comment no more than the name of a file, or begins a comment or string with the
-        name of the hole's own, though no other text has it: the model knows it from the prompt.
+        """Whether the text makes its comment just a file name, or begins a comment or string with the name of the
+        hole's file, which nothing else in the file mentions: the model echoes it from the prompt.
         """
         typed = (self._line_prefix + self._starts_with).rpartition("\n")[2]
         line = typed + text[len(self._starts_with) :]
@@ -365,7 +367,7 @@ class FillEnding:
 
     @cached_property
     def _only_a_name(self) -> re.Pattern[str]:
-        """Finds the name of a file, the hole's own or one like it, with no other words up to the end of its line."""
+        """Matches the name of the hole's file, or a similar name, with no other words up to the end of its line."""
         name = self._name or ""
         stem, _, extension = map(re.escape, name.rpartition("."))
         own = rf"(?P<own>{re.escape(name) or '(?!)'})"
@@ -374,13 +376,13 @@ class FillEnding:
         return re.compile(rf"(?i)\W*?{title}(?:{own}|{other}|(?=\([\w-]+\)))(?:\s*\([\w-]+\))?[^\w\n]*(?:\n|\Z)")
 
     def _count_unpaired(self, text: str) -> int:
-        """The number of brackets and quotes of the hole's line that lack a partner with this fill."""
+        """The number of unpaired brackets and quotes in the hole's line with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
         line = outer + self._line_prefix + text + self._line_suffix
         return sum(map(len, unpaired(self._brackets(line)))) + _ends_in_string(line)
 
     def _is_outside(self, line: str) -> bool:
-        """Whether a line begins further left than the hole's, and not with a bracket's end or a directive."""
+        """Whether a line begins further left than the hole's, and with neither a closing bracket nor a directive."""
         code = line.strip()
         is_less = bool(code) and indent_width(_indentation(line)) < indent_width(self._indent)
         is_explanation = not self._has_fences and line.startswith("```")
@@ -427,7 +429,7 @@ class FillEnding:
 
     @cached_property
     def _closers(self) -> "_BracketList":
-        """The closing brackets of the rest of the line that close what is open there; without any, the first below."""
+        """The unpaired closing brackets in the rest of the line; without any, the first one below."""
         return unpaired(self._brackets(self._line_suffix))[0] or unpaired(self._brackets(self._suffix))[0][:1]
 
     @cached_property
@@ -449,7 +451,7 @@ class FillEnding:
         return closable
 
     def _unclosed_in_line(self, closers: list[str]) -> str:
-        """The partners of the innermost brackets of the hole's line that its `closers` leave open."""
+        """The closing brackets for those of the hole's line that its `closers` leave open, innermost first."""
         unclosed = ""
         for start, opener in self._opened:
             if start >= self._line_start:
@@ -494,7 +496,7 @@ _Offset = TypeVar("_Offset")
 
 
 def unpaired(brackets: Iterable[tuple[_Offset, str]]) -> tuple[list[tuple[_Offset, str]], list[tuple[_Offset, str]]]:
-    """The closing brackets without an opening one before them, and the opening ones that are not closed."""
+    """The closing brackets without an opening one, and the opening ones that are not closed, each with its offset."""
     closers: list[tuple[_Offset, str]] = []
     openers: list[tuple[_Offset, str]] = []
     for offset, bracket in brackets:

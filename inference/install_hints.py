@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
 def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
-    """The words of the command that adds an extra of infill-ls to the environment at `prefix`."""
+    """The arguments of the command that adds an extra of infill-ls to the environment at `prefix`."""
     package = f"infill-ls[{extra}]"
     folder = Path(prefix)
     if (folder / "uv-receipt.toml").exists():
@@ -34,12 +34,12 @@ def is_apple_silicon() -> bool:
 
 
 def mlx_advice() -> str:
-    """How to have this Mac's GPU used; "" if mlx is here, or there is none."""
+    """How to use this Mac's GPU; "" if mlx is installed, or this is no such Mac."""
     if not is_apple_silicon() or find_spec("mlx"):
         return ""
     return f"to use the Apple GPU run: {format_command(install_command('mlx'))}"
 
 
-def format_command(words: Sequence[str]) -> str:
+def format_command(arguments: Sequence[str]) -> str:
     """A command for a user to type: double quotes work in the shells of Unix, PowerShell and cmd.exe."""
-    return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)
+    return " ".join(item if _PLAIN.fullmatch(item) else f'"{item}"' for item in arguments)

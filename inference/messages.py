@@ -31,7 +31,7 @@ MAX_STEPS = 1000
 MAX_CANDIDATES = 16
 
 MAX_PROPOSALS, MAX_PROPOSED_CHARACTERS = 24, 2_000
-"""The most `NextEditRequest.proposals`, and characters in each of a proposal's texts, old and new."""
+"""The most `NextEditRequest.proposals`, and the most characters in the old and in the new text of each."""
 
 REFINED_STRENGTH = 0.5
 """The `Hole.strength` that asks a partner to improve a hole's `text`, which is a draft."""
@@ -58,7 +58,7 @@ A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
 
 EditKind = Literal["auto", "zeta-2.1", "zeta-2", "zeta", "sweep"]
-"""The prompt of an edit model, which rewrites the lines around the cursor; `auto` tells it by the model's name.
+"""The prompt of an edit model, which rewrites the lines around the cursor; `auto` chooses it by the model's name.
 
 `zeta-2.1` and `zeta-2` are Zed's, `zeta` its first, `sweep` Sweep's next-edit models.
 """
@@ -106,8 +106,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
 def _installation() -> list[object]:
     code = Path(__file__).resolve().parent
     weights = code / "embedded" / "model.safetensors"
-    about = weights.stat() if weights.is_file() else None
-    return [version("infill-ls"), code, about and (about.st_mtime_ns, about.st_size)]
+    status = weights.stat() if weights.is_file() else None
+    return [version("infill-ls"), code, status and (status.st_mtime_ns, status.st_size)]
 
 
 # --- What to fill ----------------------------------------------------------------------------------------------------
@@ -192,19 +192,19 @@ class Hello(_Message, frozen=True, tag="hello"):
 class InfillRequest(_Message, frozen=True, tag="infill"):
     """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
-    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document with fewer
-    running requests goes first. `name_comment` tells that name in a comment of the file's language, on a line of its
-    own, for prompts that hold nothing but the file; empty: there is none. `context` is further text, most useful first;
-    checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
-    `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: at
-    the worker's own, ten minutes. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the
-    checkpoint's own number. `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None:
-    unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it. `quick`
-    True: the user did not ask for it, so the engine tries less and answers sooner. `prefill_only` True: it fills
-    nothing and is done at once; the worker prefills its prompt, in small pieces, while nobody waits. `reads_ahead`
-    True: so it does then with the prompt of the line below, as it will be if the user takes the text. `endpoint_client`
-    names the client of an HTTP endpoint that the request comes from; the endpoint asks for all of them over one
-    connection, and they go after editors. Empty: the connection is the client.
+    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; of one client's requests
+    those go first whose document has fewer running ones. `name_comment` is a comment line in the file's language that
+    tells its name, for prompts that hold only the file; empty: there is none. `context` is further text, most useful
+    first; checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to
+    `MAX_CANDIDATES`. `deadline_ms` counts from the worker's receipt; at the deadline the worker sends the best whole
+    answer so far; None: after ten minutes. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None:
+    the checkpoint's own number. `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable;
+    None: unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it.
+    `quick` True: the user did not ask, so the engine tries less and answers sooner. `prefill_only` True: the request
+    fills nothing and ends at once; the worker prefills its prompt when idle. `reads_ahead` True: after the fill the
+    worker prefills, when idle, the prompt for the next line, as if the user had accepted the text. `endpoint_client`
+    names a client of an HTTP endpoint, which sends the requests of all its clients over one connection; they go after
+    editors. Empty: the connection is the client.
     """
 
     id: str
@@ -241,8 +241,8 @@ class Hunk(_Message, frozen=True, tag="hunk"):
 class ScoredEdit(_Message, frozen=True, tag="edit"):
     """A possible change: `text` replaces the range between the offsets `start` and `end`.
 
-    `score` is the model's confidence; comparable within one answer only. A proposal's is how much its lines are like
-    those of the change that it repeats, from 0 to 1.
+    `score` is the model's confidence, comparable within one answer only. In a proposal it is the similarity of its
+    lines to those of the change that it repeats, from 0 to 1.
     """
 
     start: int
@@ -255,10 +255,10 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     """Asks which other places of `text` no longer fit after `hunks`, its latest changes, newest last.
 
     The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
-    the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model judges
-    the `proposals`, edits of whole lines, those of the same lines side by side; one that cannot finds none. An edit
-    model answers with one edit, its rewrite of the lines around the cursor. For the whole lines of each of `regions`,
-    one that judges also writes a proposal of its own.
+    the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A causal model
+    judges the `proposals`, edits of whole lines, and writes one of its own for the whole lines of each of `regions`;
+    a model that cannot judge answers with no edits. An edit model answers with its rewrite of the lines around the
+    cursor.
     """
 
     quick: ClassVar[bool] = False
@@ -294,7 +294,7 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
 
 
 class ChooseModelAgain(_Message, frozen=True, tag="choose_again"):
-    """A model was pulled: asks a worker of `auto` whether it would now choose another. If so, it ends."""
+    """A model was pulled: a worker of `auto` chooses again, and ends if it would now choose another model."""
 
 
 Request = InfillRequest | NextEditRequest
@@ -335,12 +335,12 @@ class Status(_Message, frozen=True, tag="status"):
     connections, `running` and `waiting` count requests. `memory_bytes` is the process's resident memory,
     `device_memory_bytes` its memory on an accelerator. `context_tokens` is how much text of other files the model can
     use; 0: none, so send none. `step_s` is the time the engine has spent in its current step, 0 between steps; a step
-    of minutes never ends. `note` is a message about the model for the user; empty: nothing. `server` is the URL that
+    of minutes has hung. `note` is a message about the model for the user; empty: nothing. `server` is the URL that
     receives text; empty: text stays in the worker. `server_up_s` is how long the server has answered without failing, 0
     while it does not, and `server_problem` why it last failed, until it answers again. `partner` is how to ask an
     autoregressive server (see `PartnerKind`); empty: the model is none. `sees_drafts` tells whether it sees a hole's
     draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
-    `better` is the model of the catalogue that suits this machine, where the embedded one must do.
+    `better` is the catalogue's model for this machine, if the worker runs the embedded one for want of a pulled one.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none. `choices` counts the
     answers to `ChooseModelAgain`. `ahead_tokens` were prefilled before they were asked for, and `ahead_hits` counts the
@@ -468,7 +468,7 @@ class ErrorCode(StrEnum):
     STOPPED = "stopped"
     INTERNAL = "internal"
     SERVER = "server"
-    """The server that has the model failed or could not be reached. It is not ours. Try again later."""
+    """The remote server of the model failed or could not be reached. Try again later."""
 
 
 class Failed(_Message, frozen=True, tag="failed"):

@@ -1,6 +1,5 @@
-"""The benchmarks behind `infill-ls bench`, described in README.md, and what several of them use.
-
-Each is a module with `add_arguments(parser)` and `measure(args)`, which returns its figures.
+"""The benchmarks behind `infill-ls bench`, described in README.md, and their shared helpers. Each is a module with
+`add_arguments(parser)` and `measure(args)`, which returns its figures.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from inference.terminal import print_message
 
 def main(argv: Sequence[str]) -> int:
     """Prints what the benchmark measures; returns the exit status, 2 if it cannot be measured."""
-    name, *words = argv
+    name, *options = argv
     benchmark = import_module(f"inference.bench.{name.replace('-', '_')}")
     parser = argparse.ArgumentParser(
         f"infill-ls bench {name}",
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     benchmark.add_arguments(parser)
-    args = parser.parse_args(words)
+    args = parser.parse_args(options)
     try:
         print(json.dumps(benchmark.measure(args)))
     except (BenchError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:

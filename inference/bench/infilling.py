@@ -1,11 +1,10 @@
-"""How well a checkpoint fills holes with known text.
+"""Measures how well a model fills holes whose text is known. The tasks are in the HumanEval-Infilling format. White
+space at the ends of a fill does not count; edit similarity is 1 - Levenshtein distance / the longer length. It prints
+one JSON object as its last line.
 
-The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is 1
-- Levenshtein distance / the longer length. It prints one JSON object as its last line.
-
-With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
-It shows our model a task's pieces of other files as the server does, unless --no-context hides them.
-With --cut, the fills are those of automatic requests, which end before their first token with a lower probability.
+With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole. It
+shows our model a task's pieces of other files as the server does, unless --no-context hides them. With --cut, the fills
+are those of automatic requests, which end before their first token with a lower probability.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from inference.messages import Done, FilledHoles, Hole, HoleKind, InfillRequest,
 from inference.models.fim_tokens import TABLE
 
 _MAX_NEW_TOKENS = {True: 64, False: 128}
-"""Of the fills by others, by whether they are one line."""
+"""The limit of fills by others, by whether they are a single line."""
 _TIMEOUT_S = 600
 Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
@@ -112,7 +111,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
-    """Each task and its fill."""
+    """Yields each task with its fill."""
     tasks = _tasks(args)
     fill = _filler(args)
     file = args.predictions or Path(os.devnull)
@@ -124,7 +123,7 @@ def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResu
 
 
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
-    """Those that the flags choose. Raises BenchError."""
+    """The tasks that the flags choose. Raises BenchError."""
     tasks = [task for file in args.data for task in infilling_tasks.read_tasks(file, args.limit)]
     tasks = [task for task in tasks if not args.half or task.is_in_half(args.half)]
     if not tasks:

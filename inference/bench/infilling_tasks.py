@@ -26,7 +26,8 @@ _Task = TypeVar("_Task", bound=msgspec.Struct)
 class InfillingTask(msgspec.Struct, frozen=True):
     """A hole between `prompt` and `suffix`, filled by `canonical_solution`.
 
-    `pieces` are parts of other files, the most like the hole's surroundings first. A task with such is of one `half`.
+    `pieces` are parts of other files, the most similar to the hole's surroundings first. A task with pieces belongs to
+    one `half`.
     """
 
     task_id: str
@@ -38,7 +39,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The part of its id before the first slash: `line`, `body`, `SingleLineInfilling`, …"""
+        """The part of the task id before the first slash: `line`, `body`, `SingleLineInfilling`, …"""
         return self.task_id.partition("/")[0]
 
     @property
@@ -62,15 +63,15 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return self.canonical_solution.index(self.solution)
 
     def is_in_half(self, half: str) -> bool:
-        """Whether the task is of the half `tuning` or `report`, judging by its file if the data does not say."""
+        """Whether the task belongs to the half `tuning` or `report`: if the data does not say, by its file."""
         file = self.task_id.rpartition(":")[0].encode()
         return half == (self.half or ("tuning", "report")[zlib.crc32(file) % 2])
 
     def is_correct_start(self, text: str) -> bool:
-        """Whether the code goes on with all words of `text`, which is not blank, however much further it goes."""
-        words = text.strip()
+        """Whether the solution and the text after it start with the whole words of `text`, which is not blank."""
+        start = text.strip()
         code = (self.solution + self.suffix_text).lstrip()
-        return code.startswith(words) and not (words[-1].isidentifier() and code[len(words) :][:1].isidentifier())
+        return code.startswith(start) and not (start[-1].isidentifier() and code[len(start) :][:1].isidentifier())
 
     def llama_infill_body(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
         """The request body for llama.cpp's `/infill`, after `typed` characters of the solution."""
@@ -109,7 +110,7 @@ def read_tasks_as(kind: type[_Task], file: Path, limit: int | None = None) -> li
 
 
 def sample_tasks(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
-    """This many of the tasks, in order: the same for the same seed. None: all."""
+    """A random sample of `count` tasks, in order, which the seed determines. None: all tasks."""
     count = min(count or len(tasks), len(tasks))
     chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
     return [tasks[index] for index in sorted(chosen)]

@@ -37,7 +37,7 @@ SUFFIX_TOKENS = 16
 SPREAD, ROUTER_SPREAD = 0.02, 2.0
 """Standard deviations. With the small one all experts of a router score alike, and any rounding changes the choice."""
 _NEVER_STOPS = 1e-30
-"""A confidence threshold that no answer reaches."""
+"""A confidence threshold that no canvas reaches."""
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,
     "hidden_size": 2816,
@@ -60,16 +60,16 @@ RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG}
 
 
 class RandomWeights(TensorReader):
-    """Random weights by name, made on the device itself, in place of the `Shards` of a checkpoint."""
+    """Random weights by name, generated on the device, in place of those of a checkpoint."""
 
     def __init__(self, model: Any, device: torch.device, dtype: torch.dtype) -> None:
-        """`model`: the shapes."""
+        """`model` has the shapes of the weights."""
         self.shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         self._tensor_options: dict[str, Any] = {"device": device, "dtype": dtype}
         self._generator = torch.Generator(device).manual_seed(0)
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """Norms and scalars are ones, but for those of queries: attention is unscaled, and its scores stay near 1."""
+        """Norms and scalars are 1, except the norms of queries: attention is unscaled, so its scores would be large."""
         if len(shape) == 1:
             yield 0, torch.full((1, *shape), shape[0] ** -0.5 if "q_norm" in name else 1.0, **self._tensor_options)
             return
@@ -215,7 +215,7 @@ class LatencyBench:
         self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
     def _ms(self, work: Callable[[], object], repeats: int = 5) -> float:
-        """The median time of `work` and what it queues on the device, after a warm-up that records its passes."""
+        """The median time of `work` and the operations that it queues, after a warm-up that captures its passes."""
         work()
         while self.network.run_idle_task():
             pass

@@ -1,4 +1,4 @@
-"""After an author's edit, are the author's next edits offered, and nothing else?
+"""Measures whether, after an author's edit, the author's next edits are offered, and nothing else.
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
 the next one. A wrong offer ends the case. In a quiet case any offer is false. The last line is one JSON object.
@@ -26,9 +26,9 @@ from inference.models.family import common_prefix_and_suffix_lengths
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
 DEADLINES_MS = {"automatic": 40_000, "invoked": 40_000}
-"""A slow machine must give the same offers."""
+"""Long, so that a slow machine gives the same offers."""
 _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
-"""In a checkout."""
+"""Exists only in a checkout."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -47,7 +47,7 @@ class EditCase(msgspec.Struct, frozen=True):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing should be offered."""
+        """Whether no edit should be offered."""
         return len(self.changes) < 2
 
     def text_after(self, count: int) -> str:

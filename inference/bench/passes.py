@@ -1,9 +1,9 @@
 """Measures how fast a fill-in-the-middle model prefills and decodes here, alone or beside llama.cpp.
 
-Fills each line cold, then after the next keystroke, then a new line below it; and our engine once more as if the worker
-had prefilled while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with flags)
-with the same file, and fills in turns, line by line, also with the servers that --url names, such as
-`infill-ls serve --http`. Its last line of output is one JSON object; compare ratios, not machines.
+Fills each line cold, then after the next keystroke, then a new line below it; and by our engine once more as if the
+worker had prefilled while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with
+flags) with the same file, and fills in turns, line by line, also with the servers that --url names, such as `infill-ls
+serve --http`. Its last line of output is one JSON object; compare ratios, not machines.
 """
 
 import argparse
@@ -102,8 +102,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 def _fill_all(
     tasks: Sequence[InfillingTask], fillers: Sequence[Callable[[InfillingTask, int], FillTiming]]
 ) -> list[dict[str, float]]:
-    """Fills each line by each filler, cold, once some of it is typed, and a line below it; the mean seconds of each
-    case, and the cold tokens a second.
+    """Fills each line by each filler: cold, after some of it is typed, and the line below it. Returns for each filler
+    the mean seconds of each case, and the tokens a second of the cold case.
     """
     timings = defaultdict[tuple[int, str], list[FillTiming]](list)
     for task in tasks:
@@ -119,7 +119,7 @@ def _fill_all(
 
 
 def _line_below(task: InfillingTask) -> InfillingTask:
-    """The task once its line is filled and a new one begun below it, at the same indentation."""
+    """The task of the line below, at the same indentation, once this line is filled."""
     line = task.prefix.rpartition("\n")[2] + task.solution
     indent = line[: len(line) - len(line.lstrip())]
     return replace(

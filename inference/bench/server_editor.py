@@ -94,7 +94,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         return self._offer(uri, items[0], items[0]["insertText"]) if items else None
 
     def accept(self, uri: str, offer: ShownEdit) -> int:
-        """Accepts an offer for the current text of a document; where it ends."""
+        """Accepts an offer for the current text of a document; returns the offset after it."""
         self.replace(uri, offer.start, offer.end, offer.text)
         self.request("workspace/executeCommand", offer.accept)
         return offer.start + len(offer.text)

@@ -27,9 +27,9 @@ class ModelServerProcess:
     """A running server; `stop` it."""
 
     def __init__(
-        self, words: Sequence[str], log: Path, *, path: str = "/health", start_s: float = 120, **environment: str
+        self, command: Sequence[str], log: Path, *, path: str = "/health", start_s: float = 120, **environment: str
     ) -> None:
-        """`words`: its command, to which `--port` is added. `log`: where it writes. It is up when `path` answers."""
+        """Adds `--port` to the `command`, and writes its output to `log`. It is up when `path` answers."""
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
@@ -37,11 +37,13 @@ class ModelServerProcess:
         self._start_s = start_s
         self._began = time.perf_counter()
         with log.open("w") as output:
-            command = [*words, "--port", str(port)]
-            self._process = psutil.Popen(command, stdout=output, stderr=output, env=os.environ | environment)
+            arguments = [*command, "--port", str(port)]
+            self._process = psutil.Popen(arguments, stdout=output, stderr=output, env=os.environ | environment)
 
     def wait_until_ready(self) -> float:
-        """Until it answers; the seconds since its start. Raises TimeoutError, or BenchError where it has ended."""
+        """Waits until it answers; returns the seconds since its start. Raises TimeoutError, or BenchError if it has
+        ended.
+        """
         name = self._process.args[0]
         while time.perf_counter() < self._began + self._start_s:
             if (status := self._process.poll()) is not None:
@@ -71,8 +73,8 @@ class ModelServerProcess:
 
 def start_llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ModelServerProcess:
     """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
-    words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
-    return ModelServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS], log)
+    command = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
+    return ModelServerProcess([*command, "-np", "1", "-c", _CONTEXT_TOKENS], log)
 
 
 def post_to_llama(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:

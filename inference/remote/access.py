@@ -1,6 +1,7 @@
 """Decides who may use a listening server: the user who started it, and anybody with its token.
 
-The system tells whose a loopback connection is. It cannot tell for other machines, containers and network namespaces.
+The system knows the user of a loopback connection, but not of connections from other machines, containers and network
+namespaces.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ ConnectionEnds = tuple[Host, int, Host, int]
 
 
 class AccessControl:
-    """Anybody with the `token` has access. The user needs none unless `is_compulsory`; with `any_user` nobody does."""
+    """Decides who needs the `token`: other users, unless `any_user`; this user only if it `is_compulsory`."""
 
     def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:
         self._token = token.encode()
@@ -46,16 +47,16 @@ class AccessControl:
         return self._needs[0 if is_user else 1]
 
     def is_token(self, token: str) -> bool:
-        """Whether this is the token. Takes the same time for all texts of its length."""
+        """Whether this is the token, compared in constant time."""
         return bool(self._token) and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def header_has_token(self, authorization: str) -> bool:
-        """Whether the value of an `Authorization` header brings the token."""
+        """Whether the value of an `Authorization` header holds the token."""
         scheme, _, token = authorization.strip().partition(" ")
         return scheme.lower() == "bearer" and self.is_token(token.strip())
 
     async def is_own_user(self, connection: socket.socket) -> bool:
-        """Whether the other end of a connection is certainly a process of our own user. Ask once per connection."""
+        """Whether the other end of a connection certainly is a process of our own user. Call it once per connection."""
         connected_s = time.monotonic()
         pair = _connection_ends(connection)
         if pair is None or not pair[0].is_loopback:
@@ -73,7 +74,7 @@ class AccessControl:
 
 
 def _connection_ends(connection: socket.socket) -> ConnectionEnds | None:
-    """None if the other end is gone."""
+    """The ends of a connection; None if the other end is gone."""
     try:
         client, server = connection.getpeername(), connection.getsockname()
         return _host(client[0]), client[1], _host(server[0]), server[1]
@@ -98,7 +99,7 @@ def _is_open(connection: socket.socket) -> bool:
 
 
 def _own_connections(port: int) -> frozenset[ConnectionEnds]:
-    """The connections that our user's processes have made to this port of this machine. In a thread."""
+    """The connections of our user's processes to this port of this machine. Blocks: call it in a thread."""
     try:
         lines = [line for table in _TABLES if table.exists() for line in table.read_text("ascii").splitlines()[1:]]
     except (OSError, ValueError):

@@ -17,7 +17,7 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 @dataclass(frozen=True)
 class ServerSettingNames:
-    """The names by which the user sets up a server: of the settings for its URL and plain http, and of its token."""
+    """The names of a server's settings: for its URL, for plain http, and of the variable with its token."""
 
     url: str
     plain_http: str
@@ -34,7 +34,7 @@ MODEL_SERVER = ServerSettingNames(
 PARTNER_SERVER = ServerSettingNames(
     "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
-"""The partner. No server gets another's token."""
+"""No server gets another server's token."""
 EDIT_MODEL_SERVER = ServerSettingNames(
     "nextEdit.model",
     "nextEdit.plainHttp or INFILL_LS_NEXT_EDIT_PLAIN_HTTP=1",

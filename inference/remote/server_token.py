@@ -1,7 +1,7 @@
 """Reads a server's token from the environment, or from a file that nobody else can read.
 
-Only the worker's process reads it, and that of our own server, which makes its token. It never appears in an argument,
-a log or a message; only a server for other machines prints its own at its start.
+Only the worker reads it, and our own server, which creates its token. It never appears in an argument, a log or a
+message; only a server for other machines prints its token at its start.
 """
 
 import os
@@ -71,7 +71,7 @@ def read_or_create_token(role: ServerSettingNames) -> str:
 
 
 def token_source(environment: Mapping[str, str] = os.environ, role: ServerSettingNames = MODEL_SERVER) -> str:
-    """The token's origin, for the user; empty if there is none."""
+    """Where the token comes from, for the user; empty if there is none."""
     if environment.get(role.token_variable, "").strip():
         return role.token_variable
     return str(token_file(role)) if os.path.lexists(token_file(role)) else ""

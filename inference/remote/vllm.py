@@ -136,7 +136,7 @@ def _request_body(
     to it. `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and
     values, and answers at temperature 1. With `logprob_token_ids`, lists these and the likeliest one instead.
     """
-    stated = {
+    defaults = {
         "model": model,
         "prompt": prompt,
         "max_tokens": rows,
@@ -150,7 +150,7 @@ def _request_body(
         "return_tokens_as_token_ids": True,
         "return_token_ids": True,
     }
-    return stated | overrides
+    return defaults | overrides
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class ClientConnection:
         except Exception as error:
             log.error("a %s could not be encoded: %s", type(message).__name__, redacted_traceback(error))
             if isinstance(message, Done | Failed):
-                text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
+                text = f"The answer could not be encoded ({type(error).__name__}); see the worker's log"
                 self._writer.write(messages.encode_frame(Failed(message.id, ErrorCode.INTERNAL, text)))
 
     async def flush(self) -> None:

@@ -1,6 +1,6 @@
 """The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
-Editors go before the endpoint's clients, which get the steps that no editor waits for. Explicit requests go before
+Editors go before the endpoint's clients, which get only steps that no editor needs. Explicit requests go before
 automatic ones, and those before next edits. Each `_DEMOTION_S` of engine time lowers a request's priority by one, at
 most to that of next edits, so no editor waits for a long fill of another one. Among equals, the request whose last step
 is longest ago goes first, and among those without a step the newest. Only `EngineThread.run` and what it calls run in

@@ -42,8 +42,8 @@ class _PrivateFileHandler(RotatingFileHandler):
 
 
 def set_up_log(path: Path) -> None:
-    """Logs to `path` (older lines in `path`.1), once that can be written; warnings of `inference`, too: the last line
-    of stderr passes for the reason why a worker ended.
+    """Logs to `path` (older lines to `path`.1) as soon as it can be written, warnings of `inference` too, and not to
+    stderr: its last line counts as the reason why a worker ended.
     """
     logging.raiseExceptions = False  # continues without a log, for example if the disk is full
     handler = _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
@@ -57,8 +57,8 @@ def set_up_log(path: Path) -> None:
 def redacted_traceback(error: BaseException) -> str:
     """The frames of an unexpected error, and its message if torch or the system wrote that: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
-    words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
-    return f"{type(error).__name__}: {words}\n{frames}"
+    message = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
+    return f"{type(error).__name__}: {message}\n{frames}"
 
 
 def failed_reply(error: Exception, request_id: str) -> Failed:
@@ -69,7 +69,7 @@ def failed_reply(error: Exception, request_id: str) -> Failed:
     if isinstance(error, RequestError):
         return Failed(request_id, error.code, str(error))
     log.error("unexpected error in a request: %s", redacted_traceback(error))
-    message = f"The worker met an unexpected error ({type(error).__name__}); its log says where"
+    message = f"The worker met an unexpected error ({type(error).__name__}); see its log"
     return Failed(request_id, ErrorCode.INTERNAL, message)
 
 
@@ -80,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
     message = str(error).lower().replace("cannot allocate memory in static tls block", "")
-    if isinstance(error, RuntimeError | OSError | ImportError) and any(words in message for words in _NO_MEMORY_WORDS):
+    if isinstance(error, RuntimeError | OSError | ImportError) and any(part in message for part in _NO_MEMORY_WORDS):
         return True
     cause = error.__cause__ or error.__context__
     return cause is not None and is_out_of_memory(cause)

@@ -40,11 +40,9 @@ class JobPriority(IntEnum):
 
 
 MAX_RUNNING, MAX_OF_CLIENT = 4, 2
-"""How many requests of a priority may run, and how many of those may be one client's: each holds a canvas in memory, or
-a connection to the server.
-"""
+"""The most running requests of a priority, and of one client in it: each holds a canvas in memory, or a connection."""
 MAX_REQUEST_MS = 600_000
-"""The deadline of a request without one, and the latest of any."""
+"""The default and the longest deadline of a request."""
 CLOSE_S = 2.0
 """The time limit for ending a request's work, and for closing connections."""
 WORKER_STOPPING = "The worker is ending; the next request starts a new one"
@@ -70,8 +68,8 @@ class Backend(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply.
-    `client` is who asks: an editor, or one of the endpoint's clients.
+    """A request of a `client`, an editor or one of an endpoint's clients. `emit` receives each reply. `received_s` is
+    on the monotonic clock.
     """
 
     request: Request
@@ -184,7 +182,7 @@ class Scheduler:
                     if isinstance(event, Done | Failed):
                         return event
                     job.emit(job, event)
-                raise EOFError("a request ended without its last word")
+                raise EOFError("a request ended without a final reply")
             finally:
                 await _close_briefly(events.aclose())
         except Exception as error:

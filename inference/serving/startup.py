@@ -17,7 +17,7 @@ import msgspec
 from inference.messages import WorkerOptions
 
 NATIVE_TRANSPORT: Literal["unix", "tcp"] = "tcp" if os.name == "nt" else "unix"
-"""asyncio serves no Unix sockets on Windows."""
+"""On Windows asyncio has no Unix sockets."""
 _GLIBC_PARAMETERS = {-8: 1, -3: 2 << 20, -1: 8 << 20}
 """`M_ARENA_MAX`, `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD` of glibc's `malloc.h`."""
 _SHAPES_KEPT = "64"

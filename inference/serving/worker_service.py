@@ -22,7 +22,7 @@ from inference.serving.scheduler import WORKER_STOPPING, Backend, Job, JobEvent,
 from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0
-"""How long a worker stays whose model did not load, so that clients can read the reason."""
+"""How long a worker without a model stays, so that clients can read why it did not load."""
 FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
 HUNG_STEP_S = 10.0
@@ -45,7 +45,7 @@ _TOO_SLOW = (
 
 
 class BackendHealth:
-    """Follows by the replies whether a server works, and whether suggestions come in time."""
+    """Tracks, by the replies, whether a server works and whether suggestions come in time."""
 
     def __init__(self, model: str) -> None:
         self._url = ""
@@ -188,8 +188,8 @@ class WorkerService:
         self._loop.call_later(FINISH_S, self.ended.set)
 
     def choose_again(self) -> None:
-        """Checks, after a pull, for a better choice of `auto`: then this worker ends, and the next request starts
-        another. Broadcasts the status when that is decided.
+        """After a pull, checks whether `auto` would now choose another model: then this worker ends, and the next
+        request starts a new one. Broadcasts the status once that is decided.
         """
         if self._choice_task is None or self._choice_task.done():
             self._choice_task = asyncio.create_task(self._choose_again(), name="choose again")

@@ -1,4 +1,4 @@
-"""The APIs of servers for filling a hole: builds each one's requests, and parses its answers as untrusted input."""
+"""The APIs of servers that fill a hole: builds their requests, and parses their answers as untrusted input."""
 
 import math
 from collections.abc import Sequence

@@ -275,7 +275,7 @@ class CandidateInProgress:
 
 def _is_too_long(error: ServerError) -> bool:
     message = str(error).lower()
-    return error.status in (400, 413, 422, 500) and any(words in message for words in _TOO_LONG)
+    return error.status in (400, 413, 422, 500) and any(wording in message for wording in _TOO_LONG)
 
 
 class PartnerRun(RemoteRun):
@@ -358,7 +358,7 @@ class PartnerRun(RemoteRun):
             flaws = (results.adds_broken_character, results.adds_repetition)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 distinct.setdefault(candidate.texts, candidate)
-        ranked = [*list(distinct.values())[:1], *sorted(list(distinct.values())[1:], key=lambda it: -it.score)]
+        ranked = [*list(distinct.values())[:1], *sorted(list(distinct.values())[1:], key=lambda item: -item.score)]
         return sorted(ranked, key=lambda item: (not item.complete, not all(item.texts)))
 
     def _draft(self) -> Draft | None:
@@ -411,7 +411,7 @@ class PartnerBackend(RemoteBackend):
             self.context_window = window
 
     async def _served_model(self) -> ServedModel:
-        """The requested model, or the only one; a server that lists none has that, or one without a name."""
+        """The requested model, or the only one. Without a list of models, the requested one, perhaps unnamed."""
         try:
             return await self.listed_model()
         except ServerError as error:
