@@ -60,7 +60,7 @@ def _drop_output() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Shows what was given to it without its control characters."""
+    """Prints arguments in its messages without their control characters."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))

@@ -41,7 +41,7 @@ MAX_REPAIRS = 3
 _REPAIR_CANDIDATES = 6
 """A repair requests more candidates, since many do not parse; those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
-"""Tried while the result does not parse. With these, 28 of 29 Python statements do; with a single one, two thirds."""
+"""Tried in turn until the result parses. With these, 28 of 29 Python statements do; with one of them, two thirds."""
 _placeholders: WeakKeyDictionary[Source, dict[str, tuple[HoleSpan, ...]]] = WeakKeyDictionary()
 """The placeholders of texts that are still in use, by marker."""
 
@@ -68,7 +68,7 @@ class ActionKind(StrEnum):
 
 
 DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6, ActionKind.REFINE: REFINED_STRENGTH}
-"""The default noise of the text; every other kind noises all of it."""
+"""The default share of noise; the other kinds replace all of the text."""
 _ACTIVITIES = {
     ActionKind.WRITE_BODY: "writing the body",
     ActionKind.REWORK: "reworking the selection",
@@ -164,8 +164,8 @@ class Action:
 
 def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
     """The actions for [start, end]; several may have the same holes. `automatic`: the user did not ask for actions."""
-    every = file_placeholders(source, marker)
-    touched = spans_touching(every, start, end)
+    all_holes = file_placeholders(source, marker)
+    touched = spans_touching(all_holes, start, end)
     inside = function_placeholders(source, marker, start, end)
     one_hole, scope = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
     actions = []
@@ -176,8 +176,8 @@ def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic
         actions.append(
             _fill(ActionKind.FILL_FUNCTION, inside, (start, end), f"the hole {function_scope}", function_scope)
         )
-    if every:
-        actions.append(_fill(ActionKind.FILL_FILE, every, (start, end), "the hole of this file", "of this file"))
+    if all_holes:
+        actions.append(_fill(ActionKind.FILL_FILE, all_holes, (start, end), "the hole of this file", "of this file"))
     if not inside:  # otherwise the body itself needs filling, and markers in it may hide its extent
         actions += _body_action(source, start, end, automatic=automatic)
     span = None if touched else hole_in_selection(source, start, end)

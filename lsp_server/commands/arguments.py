@@ -11,7 +11,7 @@ from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model and its device. A missing argument is None: then the settings decide."""
+    """Adds the model and its device. A missing argument is None: then the settings decide."""
     parser.add_argument(
         "--model", metavar="MODEL", help="name (see: infill-ls models), folder, URL of a vLLM server, or partner"
     )
@@ -38,7 +38,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust_workspace_argument(parser: argparse.ArgumentParser) -> None:
-    """Whether the current checkout may choose what otherwise only the user may."""
+    """Adds --trust-workspace: then the current checkout may set what otherwise only the user may."""
     parser.add_argument(
         "--trust-workspace",
         dest="trustWorkspace",

@@ -112,8 +112,8 @@ def _edit_model(settings: Settings, tell: Tell) -> Iterator[CheckResult]:
 
 
 def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]:
-    """What the worker of `options` says once it has its model. `tell` receives what it is doing. Takes as long as
-    loading, at most a minute.
+    """The checks of the worker of `options` once it has loaded its model, for which it gets a minute. `tell` receives
+    the progress.
     """
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
@@ -147,12 +147,13 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
 def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
     """Where text goes, and whose token goes with it."""
     server = address.parse_server_url(options.model)
-    goes = f"{name} text goes to".removeprefix("server ")
+    subject = f"{name} text goes to".removeprefix("server ")
     if server.is_encrypted or server.is_local:
-        yield CheckResult(goes, Grade.OK, f"{server.url}, {'encrypted' if server.is_encrypted else 'on this machine'}")
+        why_safe = "encrypted" if server.is_encrypted else "on this machine"
+        yield CheckResult(subject, Grade.OK, f"{server.url}, {why_safe}")
     else:
         risk = f"{server.url}, unencrypted: anyone on the network can read your code"
-        yield CheckResult(goes, Grade.WARN, risk, "use https, or a tunnel")
+        yield CheckResult(subject, Grade.WARN, risk, "use https, or a tunnel")
     role = address.setting_names_of(edits=options.edits, partner=options.partner)
     source = server_token.token_source(role=role) if options.sends_token else ""
     yield CheckResult(f"{name} token", Grade.OK, f"from {source}" if source else "none")
@@ -174,7 +175,7 @@ async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerCli
 
 
 async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, CheckResult | None]:
-    """What the worker says, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
+    """The worker's status, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
     deadline = Deadline(_LIMIT_MS)
     async with _loaded(options, tell) as worker:
         status = worker.last_status or Status(WorkerState.READY)
@@ -182,7 +183,7 @@ async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, Ch
 
 
 async def _suggest(options: WorkerOptions, settings: Settings, snapshot: Snapshot, hole: HoleSpan) -> CheckResult:
-    """What an automatic request for the hole shows, or why nothing."""
+    """The result of an automatic request for the hole: its text, or why there is none."""
     try:
         async with _loaded(options, lambda _: None) as worker:
             budget = FillBudget.from_settings(settings, invoked=False)

@@ -70,7 +70,7 @@ async def _tell_workers() -> None:
 
 
 def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
-    """A line for each model that is here or suits this machine, or for all, each followed by what it is."""
+    """Prints a row for each model that is here or suits this machine; `is_all`: for all models, each with details."""
     models, best = {model["name"]: model for model in catalogue["models"]}, catalogue["recommended"]
     pulled = [name for name, model in models.items() if model["is_here"]]
     suitable = [name for name in catalogue["suitable"] if name not in pulled][:_MAX_SUITABLE]
@@ -97,7 +97,7 @@ def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
 
 
 def _download_line(download: dict[str, Any]) -> str:
-    """Of another program, with the setting that uses it."""
+    """The row of another program's model, with the setting that uses it."""
     setting = "nextEdit.model" if download["edits"] else "model"
     use = download["problem"] or f'{setting} = "{model_setting(download)}"'
     size = format_bytes(download["bytes_"])
@@ -105,7 +105,7 @@ def _download_line(download: dict[str, Any]) -> str:
 
 
 def _line(model: dict[str, Any]) -> str:
-    """At most 80 characters. The memory is that of the dtype that runs here, or the least."""
+    """The row of a model, at most 80 characters. Memory: in the dtype that runs here, otherwise the least of any."""
     needed = model["needed_bytes"].get(model["dtype"]) or min(model["needed_bytes"].values(), default=0)
     verdict = _VERDICTS.get(model["verdict"], model["verdict"])
     if model["wait_s"]:

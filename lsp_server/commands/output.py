@@ -33,8 +33,8 @@ _UNSURE = 0.5
 def live_draft_display(
     snapshot: Snapshot, spans: tuple[HoleSpan, ...], args: argparse.Namespace
 ) -> Iterator[tuple[Callable[[Status], None] | None, OnDraft | None]]:
-    """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes,
-    coloured by confidence; it is erased afterwards. None for both if nobody watches.
+    """Callbacks for each status and each draft, which show on a terminal how the model loads and then the holes,
+    coloured by confidence, and erase that afterwards. Both are None without a terminal, or if the output is JSON.
     """
     if not sys.stderr.isatty() or args.json:
         yield None, None
@@ -42,8 +42,8 @@ def live_draft_display(
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
 
         def on_status(status: Status) -> None:
-            if words := describe_loading(status):
-                live.update(Text(printable(words), style="dim"))
+            if progress := describe_loading(status):
+                live.update(Text(printable(progress), style="dim"))
 
         def on_draft(draft: Draft) -> None:
             live.update(Text.assemble((f"step {draft.step}\n", "dim"), coloured_draft(snapshot, spans, draft)))
@@ -52,7 +52,7 @@ def live_draft_display(
 
 
 def progress_printer(*, as_json: bool = False) -> Callable[[str], None]:
-    """A function that tells on stderr what a command is doing, now and then; nothing to a program that reads JSON."""
+    """A function that prints on stderr, at intervals, what a command is doing. `as_json`: it prints nothing."""
     last_s = -math.inf
 
     def tell(activity: str) -> None:
@@ -77,12 +77,12 @@ def coloured_draft(snapshot: Snapshot, spans: tuple[HoleSpan, ...], draft: Draft
     return excerpt_text
 
 
-def print_change(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
-    """Prints a change of `file`, its text before and after, in the requested shape: as JSON, as a diff, as what was
-    `done` to the file, or as the new text; in UTF-8 with unchanged line ends, regardless of the terminal's encoding.
+def print_change(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, outcome: str) -> None:
+    """Prints a change of `file`, whose `texts` are those before and after: as JSON, as a diff or as the new text, in
+    UTF-8 with unchanged line ends, regardless of the terminal's encoding. With --write it prints the `outcome` alone.
     """
     if args.write:
-        print(f"{printable(file)}: {done}", file=sys.stderr)
+        print(f"{printable(file)}: {outcome}", file=sys.stderr)
         return
     old, new = texts
     changed = unified_diff(old, new, str(file)) if args.diff else new

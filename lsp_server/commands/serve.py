@@ -82,9 +82,9 @@ def parse_listen_address(text: str) -> ListenAddress:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
-    how.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
+    mode.add_argument(
         "--http",
         type=parse_listen_address,
         metavar="[HOST:]PORT",
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _token(*, is_needed: bool) -> str:
-    """What lets clients in that are not certainly the user's. Raises ModelError."""
+    """The token for clients that are not certainly the user's. Raises ModelError."""
     try:
         return server_token.read_or_create_token(OWN_ENDPOINT)
     except OSError as error:
@@ -171,7 +171,7 @@ def _bind(address: ListenAddress) -> list[socket.socket]:
 
 
 def _announce(args: argparse.Namespace, host_port: ListenAddress, secret: str) -> None:
-    """Says where the server listens, and what a client must send that is not certainly the user's."""
+    """Prints where the server listens, and how clients get in that are not certainly the user's."""
     if not host_port.is_loopback:
         print_message(_NOT_ENCRYPTED.format(host_port), "infill-ls serve")
     if args.any_user:

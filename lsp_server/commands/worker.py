@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     idle = "exit after this many seconds without clients (default: the setting, otherwise 600)"
     parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
-    how.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
+    action.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
     parser.add_argument("--force", action="store_true", help="with --stop: also if an editor uses it")
 
 

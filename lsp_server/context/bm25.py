@@ -1,4 +1,4 @@
-"""Ranks chunks of texts by how much they are like some lines: BM25 over words and the parts of words."""
+"""Ranks chunks of texts by their similarity to some lines: BM25 over words and the parts of words."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from itertools import chain
 CHUNK_LINES = 24
 _STEP_LINES = 12
 _AROUND_LINES = 10
-"""On either side."""
+"""How many lines on either side to compare with."""
 _WORD = re.compile(r"[^\W\d]\w+")
 _PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _MAX_LINE_CHARACTERS = 1_000
@@ -43,7 +43,7 @@ def split_chunks(text: str) -> tuple[CodeChunk, ...]:
 
 
 def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]:
-    """Overlapping chunks of some lines, of which the first has the number `first`."""
+    """Overlapping chunks of lines; `first` is the number of the first line."""
     for start in range(0, max(1, len(lines) - _STEP_LINES), _STEP_LINES):
         part = lines[start : start + CHUNK_LINES]
         if all(len(line) <= _MAX_LINE_CHARACTERS for line in part):
@@ -52,13 +52,13 @@ def chunks_of_lines(lines: Sequence[str], first: int = 0) -> Iterator[CodeChunk]
 
 
 def lines_around(text: str, line: int) -> str:
-    """The lines around a line (from 0), without that line: what is typed there must not influence the choice."""
+    """The lines around line `line` (from 0) without it: the text being typed must not influence the choice."""
     lines = split_lines(text)
     return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 
 def rank_chunks(lines: str, chunks: Sequence[tuple[str, CodeChunk]]) -> Iterator[tuple[str, CodeChunk]]:
-    """The chunks, each with its file's name, that share words with `lines`: most alike first, without overlaps."""
+    """The chunks, each with its file's name, that share words with `lines`: most similar first, without overlaps."""
     document_frequency = Counter(word for _, chunk in chunks for word in chunk.words)
     mean_length = sum(chunk.words.total() for _, chunk in chunks) / max(1, len(chunks))
     weights = {

@@ -37,10 +37,10 @@ _MAX_IMPORTS = 1_000
 SAME_CONTEXT_LINES = 20
 """A selection is reused within this many lines, so that the model need not read its prompt again."""
 _VISIBLE_RATIO = 4
-"""A model sees at most this many times as many tokens before a hole as it takes of other texts, and the same after it.
+"""On each side of a hole a model sees at most this many times the tokens that it takes of other texts.
 
-Of 206 lines in long files of unseen packages, 256 tokens of far parts won 18 and lost 6 (0.5B). Of 72 others, twice
-the text in front won 4 and lost 1.
+Of 206 lines in long files of unseen packages, 256 tokens of far parts won 18 and lost 6 (0.5B). Of 72 others, twice the
+text in front won 4 and lost 1.
 """
 TYPING_MS, ASKED_MS = 50, 1_000
 """How long an automatic and an explicit request wait for snippets."""
@@ -99,7 +99,9 @@ class ContextQuery:
         return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, unreadable_reason=why_not)
 
     def allowed_path(self, path: Path, language_id: str = "") -> Path | None:
-        """The real path of a file that the model may see under all its names; None also for one that is not there."""
+        """The real path of a file that the model may see under each of its names; None if it may not, or without a
+        file.
+        """
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
             folder = self.folder_of(real)
@@ -201,7 +203,7 @@ def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
 
 
 def _imported_files(query: ContextQuery) -> list[OpenFile]:
-    """The files of the workspace that the document imports, but for open ones."""
+    """The files of the workspace that the document imports, except open ones."""
     own, buffers = query.document, dict[Path, OpenFile]()
     visited = {own.path, *(buffer.path for buffer in query.others)}
     folders = tuple(os.path.join(folder, "") for folder in query.folders)  # noqa: PTH118 - ends with a slash

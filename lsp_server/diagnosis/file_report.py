@@ -19,7 +19,7 @@ from lsp_server.syntax.languages import language_id_of_path, table_of
 from lsp_server.syntax.lines import is_word_char
 
 Suggest = Callable[[Snapshot, HoleSpan], CheckResult]
-"""What an automatic request for a hole shows, or why nothing."""
+"""Makes an automatic request for a hole; returns its text, or why there is none."""
 _ADVICE = (
     "change the setting that it names, where `settings` above says; if it names none, rename the file, or allow it "
     "with allowedSecretGlobs in your editor's start options or INFILL_LS_ALLOWED_SECRET_GLOBS"
@@ -27,7 +27,7 @@ _ADVICE = (
 
 
 def examine_settings(configuration: Configuration) -> Iterator[CheckResult]:
-    """Where the settings of a file or folder outside of editors come from, and their problems."""
+    """Where the settings of a file or folder come from, outside editors, and their problems."""
     variables = sorted(name for name in os.environ if name.startswith(VARIABLE_PREFIX))
     sources = [*map(str, configuration.settings_files), *variables]
     description = ", ".join(sources) or f"the defaults (no {FILE_NAME} in {configuration.folders[0].root})"

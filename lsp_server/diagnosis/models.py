@@ -42,8 +42,8 @@ async def probe_catalogue(device: str | None, tell: Tell = lambda _: None) -> di
 
     try:
         async with asyncio.timeout(PROBE_S):
-            words = ["--device", device] if device else []
-            status, errors = await run_child(on_line, "inference.serving.probe", *words)
+            flags = ["--device", device] if device else []
+            status, errors = await run_child(on_line, "inference.serving.probe", *flags)
     except TimeoutError:
         raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
     if status or not reports:
@@ -93,7 +93,7 @@ def model_setting(download: dict[str, Any]) -> str:
 
 
 def reuse_downloads_advice(downloads: Iterable[dict[str, Any]], device: str) -> str:
-    """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
+    """Advice to use what another program has downloaded, which continues other advice; "" if none fills holes."""
     settings = (
         f'`model = "{model_setting(download)}"` from {download["program"]}' for download in _usable(downloads, device)
     )
@@ -101,7 +101,7 @@ def reuse_downloads_advice(downloads: Iterable[dict[str, Any]], device: str) -> 
 
 
 def other_programs_downloads() -> list[dict[str, Any]]:
-    """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
+    """The models that other programs have downloaded. Reads their folders, and each header in 0.03 s."""
     downloads = discovery.discover_foreign_models()
     return [{**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads]
 

@@ -38,7 +38,7 @@ def minimal_change(old: str, new: str) -> TextChange:
 
 
 def trim_equal_ends(change: TextChange) -> TextChange:
-    """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
+    """The same change without its common prefix and suffix: some editors send whole lines, or the whole text."""
     if not change.removed:
         return change
     inner = minimal_change(change.removed, change.added)

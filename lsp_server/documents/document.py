@@ -20,7 +20,7 @@ from lsp_server.syntax.parsing import MAX_PARSE_S, CpuLimit, Source, edit_tree, 
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
 MAX_EDITS = 100
-"""More count as one change: nobody types so many, and each feature looks at every change."""
+"""More are merged into one change: nobody types that many, and each feature looks at every change."""
 _REST_RATIO = 10
 """After an abandoned parse, wait this many times its duration: the text is probably no better yet."""
 
@@ -60,7 +60,7 @@ class ParseJob:
 
 
 class Document:
-    """The `text` and `lines` of one open document; only `apply` changes them. `surroundings`: what is around it."""
+    """The `text` and `lines` of one open document; only `apply` changes them. `surroundings`: the text around it."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from lsp_server.documents.positions import Encoding, LineIndex
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 _NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)
-"""So that a pipe is opened without a writer."""
+"""Otherwise opening a pipe waits for a writer."""
 _MAX_DIGITS = 9
 
 

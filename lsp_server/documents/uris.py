@@ -31,7 +31,7 @@ def unresolved_path(uri: str) -> Path | None:
 
 
 def comparable_path(uri: str) -> PurePath:
-    """The place of a document or folder, comparable with other places; for a URI other than `file:`, the URI itself."""
+    """The path of a document or folder, for comparisons; for a URI other than `file:`, the URI itself."""
     return local_path(uri) or PurePosixPath(uri)
 
 
@@ -99,19 +99,19 @@ def paths_via_links(path: Path) -> tuple[Path, ...]:
 def _link_steps(path: Path) -> list[Path]:
     """The path with its first link replaced, then with the next one replaced too, and so on."""
     paths: list[Path] = []
-    done = Path(path.anchor)
+    resolved = Path(path.anchor)
     remaining_parts = list(reversed(path.parts[1:]))
     while remaining_parts and len(paths) < MAX_LINKS:
         part = remaining_parts.pop()
         if part == "..":
-            done = done.parent
+            resolved = resolved.parent
             continue
         try:
-            target = Path(os.readlink(done / part))  # noqa: PTH115 - Path's raises the same, and is slower
+            target = Path(os.readlink(resolved / part))  # noqa: PTH115 - Path's raises the same, and is slower
         except OSError:  # it is not a link, or does not exist
-            done /= part
+            resolved /= part
             continue
-        done /= target.anchor
+        resolved /= target.anchor
         remaining_parts += reversed(target.parts[1:] if target.anchor else target.parts)
-        paths.append(Path(normpath(done.joinpath(*reversed(remaining_parts)))))
+        paths.append(Path(normpath(resolved.joinpath(*reversed(remaining_parts)))))
     return paths

@@ -31,11 +31,11 @@ from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import ANSWER_GRACE_S
 
 _FIT_SHARE = 0.1
-"""Reserve at most this share of the deadline for fitting,"""
+"""Reserve at most this share of the deadline for postprocessing."""
 _FIT_TEXT_MS = 20
-"""and this much per hole and candidate,"""
+"""Reserve this much per hole and candidate."""
 _MIN_FIT_MS = 100
-"""but fit even a late answer for this long."""
+"""Postprocess even a late answer for this long."""
 _LATE_SHARE = 0.25
 """An automatic request reserves this share of its time for a late answer, at most `ANSWER_GRACE_S`."""
 _MORE_CANDIDATES = 8

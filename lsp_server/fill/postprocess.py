@@ -189,7 +189,7 @@ def invisible_characters(text: str) -> set[str]:
 _MAX_SIDE_CHARACTERS = 4000
 """The most text read on either side of a hole: a file may be a single line."""
 _BROKEN = "\ufffd"
-"""The decoder writes this for bytes that form no character."""
+"""What the decoder writes for bytes that form no character."""
 _JSON_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|(//|/\*)')
 _TRIPLE_QUOTES = ('"""', "'''")
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
@@ -197,7 +197,7 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 @dataclass(frozen=True)
 class EnclosingSyntax:
-    """What only the syntax tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
+    """What only the syntax tree can tell about a hole. `closable` and `quotes` are as in `Hole`."""
 
     brackets: tuple[OpenBracket, ...] = ()
     literal: StringOrComment | None = None
@@ -251,7 +251,7 @@ class HoleSurroundings:
         return indentation(typed if "\n" in self.starts_with else self.line_prefix + typed, 0)
 
     def is_begun_comment(self, fill: str) -> bool:
-        """Whether the line had the start of a comment and no word of it: there are many ways to say the same."""
+        """Whether the user has begun a comment but written no word of it: many wordings would do."""
         begun, comment = (self.line_prefix + self.starts_with).strip(), self.table.line_comment
         return bool(begun) and comment.startswith(begun) and (self.line_prefix + fill).lstrip().startswith(comment)
 

@@ -51,15 +51,15 @@ async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommand
     if not session.client_capabilities.apply_edit:
         return _answer(session, request, applied=False, reason=CANNOT_APPLY_MESSAGE)
     try:
-        done = await perform_action(session, request, kind, params.work_done_token)
-        applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
+        result = await perform_action(session, request, kind, params.work_done_token)
+        applied, reason = await session.editor.apply_edit(result.edit, f"infill: {result.activity}")
     except ActionCancelledError as cancelled:  # the user already knows
         return build_answer(applied=False, reason=str(cancelled))
     except ActionNotDoneError as not_done:
         return _answer(session, request, applied=False, reason=str(not_done))
     if not applied:
-        session.features.rejected(request.uri, done.id)
-    return _answer(session, request, applied=applied, reason=reason or done.unfilled_message)
+        session.features.rejected(request.uri, result.id)
+    return _answer(session, request, applied=applied, reason=reason or result.unfilled_message)
 
 
 def _answer(session: Session, request: ActionRequest, *, applied: bool, reason: str | None) -> CommandAnswer:

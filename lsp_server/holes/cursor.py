@@ -95,8 +95,9 @@ def _block_without_tree(text: str, table: LanguageTable, offset: int) -> BlockSt
 
 
 def _indent_between(text: str, table: LanguageTable, offset: int, typed: str) -> str:
-    """The indentation of the line below, unless it is deeper than the line above: no other is possible here. If the
-    line below ends a block or closes a bracket, that of what is in there, unless a deeper one is `typed`.
+    """The indentation of a blank line: that of the line below, unless that is deeper than the line above. If the line
+    below ends a block or closes a bracket, that of the block's or bracket's contents, unless the user has `typed` a
+    deeper one.
     """
     below = lines.next_code_line_indent(text, offset, table.line_comment)
     above = lines.nonblank_line_above(text, offset)

@@ -22,7 +22,7 @@ from lsp_server.syntax.view import SyntaxView, string_or_comment_at
 
 DEFAULT_MARKER = "???"
 MAX_MARKERS = 5000
-"""More are left for the next time: no answer fills as many."""
+"""Further markers are ignored: no answer fills as many."""
 
 
 def find_markers(

@@ -64,11 +64,11 @@ _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER
 
 
 class AccessGuard:
-    """Refuses requests that are not the user's: those of web pages, and of other users or hosts without the token.
-    Refuses requests beyond the most that may run at a time, too.
+    """Refuses requests of web pages, of other users and hosts without the token, and those beyond `MAX_REQUESTS` at a
+    time.
 
-    `hosts`: the names that this server goes by. A page whose own name was made to lead here gives itself away by that
-    name, unless it knows the token; no address can be made to lead elsewhere.
+    `hosts`: this server's names. A web page that uses DNS rebinding gives itself away by the name in its Host header;
+    an IP address cannot be rebound.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _refused(status: int, reason: str) -> Response:
-    """Closes the connection, which may be a stranger's."""
+    """An error response that closes the connection, which may be a stranger's."""
     return JSONResponse(_error(status, reason), status, {"connection": "close"})
 
 
@@ -362,7 +362,7 @@ def _error(status: int, reason: str) -> dict[str, Any]:
 
 
 class _Transport:
-    """A connection that is not closed before unread bytes: the client would lose the answer."""
+    """A connection that is not closed while bytes are unread: the client would lose the answer."""
 
     def __init__(self, transport: Any, ends_late: Callable[[], bool]) -> None:
         self._transport = transport
@@ -377,10 +377,10 @@ class _Transport:
 
 
 class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
-    """Also drops a client whose request, its first or a later one, takes longer than that to arrive, and looks up
-    whose the connection is.
+    """Drops a client whose request takes longer than `MAX_ARRIVAL_S` to arrive, and finds out whether a connection is
+    the user's own.
 
-    A client may close its half once it has sent its request.
+    A client may half-close the connection after its request.
     """
 
     _arrival: asyncio.TimerHandle | None = None
@@ -392,7 +392,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
         super().__init__(*args, **kwargs)
         self._is_counted = False
         self._unread_bytes = -1
-        """How many were dropped since the answer; negative while there is none."""
+        """The number of bytes dropped since the answer; negative before it."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(cast("asyncio.Transport", _Transport(transport, self._ends_late)))
@@ -424,7 +424,9 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.abort()
 
     def eof_received(self) -> bool:  # type: ignore[override,unused-ignore]
-        """Whether the answer is still sent. A client that is gone altogether answers `100 Continue` with a reset."""
+        """Whether the connection stays open for the answer. A client that is gone altogether answers `100 Continue`
+        with a reset.
+        """
         cycle = self.cycle
         waits = cycle is not None and not cycle.more_body and not cycle.response_complete
         if waits:

@@ -1,6 +1,6 @@
 """The schemas of the endpoint's requests and responses: llama.cpp's, OpenAI's, Mistral's, Ollama's. Knows no HTTP.
 
-What a request has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
+Other fields of a request are ignored: the model writes the likeliest text, so a temperature means nothing.
 """
 
 import json
@@ -35,7 +35,7 @@ _FIM_TOKEN = re.compile(r"<\|?\w+[_-](prefix|suffix|middle)\|?>")
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
 _HELD_LINES = 2
-"""How many lines that are not blank a text may lose besides its last: they repeat what follows."""
+"""How many non-blank lines a text may lose besides its last one: those that repeat what follows."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _BaseRequest(Struct, frozen=True):
     event_format: ClassVar[str] = "data: {}\n\n"
     """An event of a stream, around its JSON."""
     text_fields: ClassVar[tuple[str, ...]] = ("prompt",)
-    """The fields of which a request has at least one."""
+    """A request has at least one of these fields."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -83,8 +83,8 @@ class _Extra(Struct, frozen=True):
 
 
 class LlamaInfillRequest(_BaseRequest, frozen=True):
-    """`/infill` of llama.cpp: `prompt` is what stands before the cursor on its line; and its `/completion`, without the
-    other texts: `prompt` is one in a family's own tokens.
+    """llama.cpp's `/infill`, whose `prompt` is the text before the cursor on its line, and its `/completion`, whose
+    only text, the `prompt`, has a family's own tokens.
     """
 
     text_fields: ClassVar[tuple[str, ...]] = ("input_prefix", "input_suffix", "prompt")
@@ -286,7 +286,7 @@ def _begun_answer(answer: str) -> str:
 
 
 def _split_at_token(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
-    """The text around a token. A space before it, which some vocabularies count to it, may be written as such."""
+    """The text around a token. The space that some vocabularies make part of the token may precede it as text."""
     name = token.removeprefix(_SPACE)
     head, separator, tail = text.rpartition(name) if last else text.partition(name)
     return (head[:-1] if name != token and head.endswith((" ", _SPACE)) else head), separator, tail
@@ -340,7 +340,7 @@ def find_hole(request: CompletionRequest, fim_input: FimInput, snapshot: Snapsho
 
 
 def fill_budget(request: CompletionRequest, settings: Settings, client: str) -> FillBudget:
-    """What ghost text may cost that `client` asks for, and the request's limit of tokens."""
+    """The budget of ghost text for a `client`, with the request's token limit."""
     requested = request.wanted_tokens
     max_tokens = min(requested, MAX_TOKENS) if requested and requested > 0 else 0
     budget = FillBudget.from_settings(settings, invoked=False)

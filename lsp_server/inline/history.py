@@ -92,7 +92,7 @@ class SuggestionHistory:
             self._suggestions = [item for item in self._suggestions if item is not suggestion]
 
     def suggestions_for(self, request: InlineRequest) -> ShownSuggestions:
-        """The distinct suggestions for the request's cursor, newest first, at most as many as it wants.
+        """The distinct suggestions for the request's cursor, newest first, limited to `budget.candidates`.
 
         An automatic request skips rejected ones. If the user has seen more of a text, or invoked completion, those that
         are only the start of another one are left out.

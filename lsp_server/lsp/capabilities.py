@@ -33,7 +33,7 @@ class ClientCapabilities:
     progress: bool = False
     is_neovim: bool = False
     """Neovim keeps lines without their ends, draws a suggestion over the text after the cursor unless its range is
-    empty, and inserts it without a look at what was typed since. So it gets `\\n`, empty ranges, and the cursor's line
+    empty, and inserts it without checking what was typed since. So it gets `\\n`, empty ranges, and the cursor's line
     to compare with.
     """
     is_own_plugin: bool = False

@@ -1,7 +1,7 @@
 """Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients. Of
-an error neither client nor log gets a document's text.
+pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients.
+Neither client nor log gets a document's text from an error.
 """
 
 import asyncio
@@ -48,15 +48,15 @@ class RawDocument(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
-def decode_raw(what: str, value: Any, kind: type[Any]) -> Any:
-    """Raw JSON as a `kind`. Raises ReplyError, which names the problem with `what`, such as `params for a/method`."""
+def decode_raw(subject: str, value: Any, kind: type[Any]) -> Any:
+    """Raw JSON as a `kind`. Raises ReplyError, which names the `subject`, such as `params for a/method`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         reason = str(error).replace("`", "")
     except UnicodeEncodeError:
         reason = "half a surrogate pair"
-    raise ReplyError(f"invalid {what}: {reason}", ErrorCodes.InvalidParams)
+    raise ReplyError(f"invalid {subject}: {reason}", ErrorCodes.InvalidParams)
 
 
 class Phase(Enum):
@@ -68,12 +68,12 @@ class Phase(Enum):
 
 
 def error_for_client(error: BaseException, method: str) -> ReplyError:
-    """What the client learns of an error: nothing of its text, unless that is made for it."""
+    """The error for the client, with a message of its own unless the error is meant for the client."""
     if isinstance(error, ReplyError):
         return error
     if isinstance(error, asyncio.CancelledError):
         return ReplyError("cancelled", LSPErrorCodes.RequestCancelled)
-    message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
+    message = f"internal error in {method} ({type(error).__name__}); see the server's log"
     return ReplyError(message, ErrorCodes.InternalError)
 
 
@@ -129,7 +129,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     @property
     def exit_status(self) -> int:
-        """That of a process that serves this client alone: 0 once the client has sent `shutdown`."""
+        """The exit status of a process that serves only this client: 0 once it has sent `shutdown`."""
         return 0 if self.phase is Phase.SHUT_DOWN else 1
 
     def receive(self, body: bytes) -> None:
@@ -286,7 +286,7 @@ _WORD = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}:,]|[^][{}:,"\s]++|"', re.DOTALL
 _INNER_WORD = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}]|"', re.DOTALL)
 """A string or a bracket. A quotation mark by itself begins a string without an end."""
 _MAX_WORDS = 250_000
-"""Reading so many takes a quarter of a second."""
+"""Reading this many takes a quarter of a second."""
 _MAX_ID_BYTES = 1_000
 _MAX_SALVAGED_BYTES = 16 * 1024 * 1024
 

@@ -62,7 +62,7 @@ async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 class ConnectedClient:
-    """The client. Queues its messages, because `send` may have to wait and writing must not."""
+    """A client. Queues the messages to it, because `send` may have to wait and writing must not."""
 
     def __init__(
         self,
@@ -142,12 +142,12 @@ def threaded_writer(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
 
 
 def _takes_at_once(stream: RawIOBase, size: int) -> bool:
-    """Whether writing so many bytes cannot block: a pipe with room takes `PIPE_BUF` of them, and all or none."""
+    """Whether writing `size` bytes cannot block: a writable pipe takes up to `PIPE_BUF` bytes at once."""
     return os.name != "nt" and size <= select.PIPE_BUF and bool(select.select([], [stream], [], 0)[1])
 
 
 def threaded_reader(stream: BufferedIOBase) -> asyncio.StreamReader:
-    """What a blocking stream holds, which ends when that ends or breaks."""
+    """A reader of a blocking stream, which ends when the stream ends or breaks."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
 

@@ -33,7 +33,7 @@ _SHOWN = (
 _DETAIL = re.compile(r" \(|: ")
 """Everything after this in a message may differ each time."""
 _NEWS = ("state", "detail", "progress", "model", "serverProblem", "name", "problem")
-"""The keys of a report of which the client is told when they change."""
+"""The keys of a report whose changes the client is notified of."""
 _FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
 
 
@@ -72,7 +72,7 @@ class WorkerSupervisor:
         )
 
     def report(self) -> dict[str, Any]:
-        """The state of the worker and its model, as `infill/status` reports it (editors/README.md has the contract)."""
+        """The state of the worker and its model, as `infill/status` reports it (see editors/README.md)."""
         last = self.client.last_status
         names = {name: name[0] + name.title().replace("_", "")[1:] for name in _SHOWN}
         return {
@@ -89,7 +89,7 @@ class WorkerSupervisor:
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
 
     def claim_first_report_of_load(self) -> bool:
-        """Whether nobody has asked this yet during the current load."""
+        """True on the first call during the current load, then False."""
         was_told = self._is_load_reported
         self._is_load_reported = True
         return not was_told

@@ -1,11 +1,11 @@
-"""Repeats a change where the code looks alike, with a score: 1 is offered as it is, below that a model decides.
+"""Repeats a change in similar code, with a score: 1 is offered without a model, below that a model decides.
 
-- `repeated_edits`: the tokens that the user replaced in a line stand elsewhere between the same tokens. Two equal edits
-  show which of those matter: the ones that both share. After a single edit, all close to it do.
-- `repeated_insertions`: the user added the same lines above several that look alike, here or in other files.
-- `missing_line_edits`: the user added lines below one about another name. The same belong beside that name elsewhere.
-- `alike_line_edits`: lines are like changed ones. A three-way merge by tokens changes them in the same way: what the
-  user replaced must be there, and what they kept may differ. The score is the likeness.
+- `repeated_edits`: the tokens that the user replaced in a line also occur elsewhere between the same tokens. After two
+  equal edits, the tokens that both share must match; after a single one, all tokens near it.
+- `repeated_insertions`: the user added the same lines above several similar lines, here or in other files.
+- `missing_line_edits`: the user added lines next to a name; elsewhere they are missing next to that name.
+- `alike_line_edits`: other lines are similar to changed ones. A three-way merge by tokens changes them in the same way:
+  the replaced tokens must be there, the others may differ. The score is the similarity.
 """
 
 import re
@@ -116,7 +116,7 @@ def repeated_edits(diff: NameDiff) -> Iterator[NextEdit]:
 
 
 def _edit_sites(diff: NameDiff) -> Iterator[TokenReplacement]:
-    """The sites, in order: lines that changed alone, of which neither version was added or removed as a whole."""
+    """Each line that changed alone, in order: one old line became one new line."""
     text_diff, visited = diff.text_diff, set[int]()
     for hunk in text_diff.changed_words:
         start, end = line_start(text_diff.new, hunk.start), line_end(text_diff.new, hunk.end)

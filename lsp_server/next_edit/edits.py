@@ -1,4 +1,4 @@
-"""A next edit: what is offered to the user after a change."""
+"""Next edits: the edits that are offered to the user after a change."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +13,8 @@ MAX_OFFERS = 200
 
 @dataclass(frozen=True)
 class NextEdit:
-    """`text` for [start, end) of a document. `why` is for the user.
-
-    `score` is 1 if the rules are certain. Below that a model decides.
+    """Replaces [start, end) of a document by `text`. `why` is shown to the user. Where `score` is below 1, the rules
+    are not certain and a model decides.
     """
 
     start: int
@@ -54,7 +53,7 @@ def trimmed_edit(start: int, old: str, new: str, why: str = "") -> NextEdit:
 
 
 def without_overlaps(edits: Iterable[NextEdit]) -> list[NextEdit]:
-    """Returns the edits in order. Of those that touch each other, keeps the widest."""
+    """Returns the edits in order. Where several touch, keeps the widest."""
     chosen: list[NextEdit] = []
     for edit in sorted(islice(edits, MAX_OFFERS), key=lambda edit: edit.start - edit.end):
         if all(edit.end < other.start or other.end < edit.start for other in chosen):

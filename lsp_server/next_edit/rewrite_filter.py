@@ -130,9 +130,9 @@ class _RewriteFilter:
             return False
         words = [set(_WORD.findall(part)) for part in parts]
         introduced = (words[2] & words[3]) - set(_WORD.findall(text, self.rewrite.start, self.rewrite.end))
-        gone = (words[0] & words[1]) - set(_WORD.findall(self.rewrite.text))
+        removed_words = (words[0] & words[1]) - set(_WORD.findall(self.rewrite.text))
         is_same = words[0] == words[1] and words[2] == words[3]  # one name for another, as often as it is used
-        if introduced or (gone and not is_same):
+        if introduced or (removed_words and not is_same):
             return True
         keywords, later_keywords = words[2] & _ASYNC, words[3] & _ASYNC
         is_async = bool(keywords and later_keywords) and keywords != later_keywords
@@ -184,5 +184,5 @@ class _RewriteFilter:
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
         hunks = [hunk for old in self.situation.old_texts[:1] for hunk in TextDiff(old, text).changed_words]
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)
-        gone = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
-        return len(gone) > len([word for word in added if word not in previous])
+        deleted = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
+        return len(deleted) > len([word for word in added if word not in previous])

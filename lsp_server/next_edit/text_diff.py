@@ -12,8 +12,9 @@ from lsp_server.documents.change import minimal_change
 from lsp_server.syntax.lines import line_end, line_start
 
 _MAX_LINES = 500
-"""Between two changes, to compare with all others: beyond, lines that occur often are only compared beside rarer ones,
-as the time grows with the square of their number."""
+"""The most lines between two changes to compare all with all, which takes quadratic time. Beyond that, frequent lines
+are compared only next to rarer ones.
+"""
 _MAX_TOKENS = 1_500
 WORD_OR_PUNCTUATION = re.compile(r"\w+|[^\w\s]")
 

@@ -15,17 +15,17 @@ _T = TypeVar("_T")
 
 async def run_in_daemon_thread(work: Callable[[], _T]) -> _T:
     """The result of `work`, or its exception, from a thread that never delays the process's end, unlike asyncio's."""
-    done: Future[_T] = Future()
-    done.set_running_or_notify_cancel()  # or cancelling this would make the thread fail
+    result: Future[_T] = Future()
+    result.set_running_or_notify_cancel()  # or cancelling this would make the thread fail
 
     def run() -> None:
         try:
-            done.set_result(work())
+            result.set_result(work())
         except BaseException as error:
-            done.set_exception(error)
+            result.set_exception(error)
 
     Thread(target=run, name="files", daemon=True).start()
-    return await asyncio.wrap_future(done)
+    return await asyncio.wrap_future(result)
 
 
 class BlockingIo:
@@ -33,7 +33,7 @@ class BlockingIo:
 
     def __init__(self) -> None:
         self._running: dict[Hashable, tuple[asyncio.Task[Any], float]] = {}
-        """Each question without an answer, and until when to wait for one."""
+        """Each call without a result, and until when to wait for it."""
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
     async def run(self, key: Hashable, question: Callable[[], _T]) -> _T | None:

@@ -204,7 +204,7 @@ _NO_SETTINGS = (
 )
 """Our variables that are not settings, here without `VARIABLE_PREFIX`."""
 _VARIABLES = {"_".join(key.fields).upper(): name for name, key in SETTING_DEFINITIONS.items()}
-"""The setting of each other one."""
+"""The setting of each other variable."""
 
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:

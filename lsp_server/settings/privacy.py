@@ -47,11 +47,11 @@ _COPY = re.compile(
 )
 _COPY_OF = re.compile(r"(?:copy|backup) (?:\(\d+\) )?of ", re.IGNORECASE)
 _APART = re.compile(r"(?<=[^ ])(?:[;,~]|(?P<keeps_extension>[ (]))")
-"""Before it stands a name, after it the mark of a copy or a version."""
+"""Separates a name from the mark of a copy or a version."""
 _STREAM = re.compile(r"(?<=[^/])[:!\0][^/]*")
 """What NTFS, git or an archive's reader takes for a part or a version of the file before it."""
 _VERSION = re.compile(r"(?<=[^/])[:!@\0]")
-"""Before it stands the name of a file, after it a version of it or a part."""
+"""Separates the name of a file from a version or a part of it."""
 _SEPARATOR = re.compile("[:!%]")
 """Vim and Emacs write a whole path into the name of a backup, with `%` or `!` for its slashes."""
 _MAX_NAMES, _MAX_VERSIONS, _MAX_NAME_CHARACTERS = 32, 32, 255
@@ -110,7 +110,7 @@ def _spellings_of(path: str) -> tuple[str, ...]:
 
 
 def _before_versions(path: str) -> Iterator[str]:
-    """What stands before each separator. Package managers put `@1.2` after the names of folders: `token@1.2/a.js`."""
+    """Yields the text before each separator. Package managers put `@1.2` after folder names: `token@1.2/a.js`."""
     for match in islice(_VERSION.finditer(path), _MAX_VERSIONS):
         head = path[: match.start()]
         if match[0] != "@" or "/" not in path[match.end() :] or "." in head.rpartition("/")[2]:

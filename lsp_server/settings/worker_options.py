@@ -92,8 +92,8 @@ def options_problem(options: WorkerOptions) -> str | None:
 
 
 def canonical_model(model: str) -> str:
-    """The one spelling of a model; unchanged if `options_problem` finds a problem, or if it is a name of which no
-    program here has a model, yet.
+    """The canonical spelling of a model. Unchanged if `options_problem` finds a problem, or if no program on this
+    machine has a model of that name yet.
     """
     try:
         return address.parse_server_url(model).url if address.is_url(model) else _resolve_model(model)

@@ -1,4 +1,4 @@
-"""Finds brackets and comments in any piece of text without a tree: recognises strings by their look."""
+"""Finds brackets and comments in any piece of text without a tree: recognises strings lexically."""
 
 import re
 from collections.abc import Iterator

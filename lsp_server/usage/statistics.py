@@ -62,7 +62,7 @@ def today() -> str:
 
 
 def add_counts(file: Path, counts: Mapping[CounterKey, float]) -> None:
-    """Adds to the counters. All or nothing. Raises OSError or sqlite3.Error, which say why."""
+    """Adds to the counters, atomically. Raises OSError or sqlite3.Error, which say why."""
     _create_private_file(file)
     with _connect(file) as connection, connection:
         connection.executescript(_SCHEMA)
@@ -86,7 +86,7 @@ def query_rows(file: Path, query: str, days: int) -> list[dict[str, Any]]:
 
 
 def delete_files(file: Path) -> list[Path]:
-    """Deletes the file, and what SQLite left beside it. Returns what it deleted. Raises OSError."""
+    """Deletes the file, and those that SQLite left beside it. Returns what it deleted. Raises OSError."""
     files = sorted(file.parent.glob(f"{file.name}*"))
     for file_to_delete in files:
         file_to_delete.unlink()
@@ -128,7 +128,7 @@ PART = "part"
 REJECTED = "rejected"
 COMPUTED = "computed"
 WAITED_MS = "ms"
-"""How many answers were computed, and how long the user waited for them, in all."""
+"""The events that count the computed answers, and the total time that the user waited for them."""
 _MAX_TRACKED = 256
 """How many of the latest answers to follow."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")

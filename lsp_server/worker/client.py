@@ -265,7 +265,7 @@ class WorkerClient:
     async def _while_worker_responds(
         self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, first_check_s: float = 0.0
     ) -> _T:
-        """Awaits `work`, which waits for the worker, and cancels it if the worker hangs or this call is cancelled."""
+        """The result of `work`, which waits for the worker. Cancels it if the worker hangs or the caller is cancelled."""
         task = asyncio.create_task(work)
         watch = asyncio.create_task(self._watch(first_check_s))
         both: set[asyncio.Task[Any]] = {task, watch}
@@ -401,7 +401,7 @@ class WorkerClient:
         except (OSError, EOFError):
             is_loading = connection.status.state is WorkerState.LOADING
             loading = "while it loaded its model; it may be too large for this machine's memory"
-            message = f"The worker (process {connection.pid}) ended {loading if is_loading else 'in mid-request'}"
+            message = f"The worker (process {connection.pid}) ended {loading if is_loading else 'during a request'}"
             self._disconnect(connection, WorkerError(ErrorCode.STOPPED, message))
         except ValueError as error:
             message = f"The worker sent an invalid message: {error}"

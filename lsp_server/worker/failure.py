@@ -24,12 +24,11 @@ class WorkerUnresponsiveError(WorkerError):
         self.paths = paths
         self.pid = pid or find_worker_pid(paths)
         subject = f"The worker (process {self.pid})" if self.pid else f"What listens at {paths.socket}"
-        gone = "" if paths.socket.exists() else f": {paths.socket} is gone"
+        missing = "" if paths.socket.exists() else f": {paths.socket} is gone"
         resume_hint = f"; it is stopped; resume it with: kill -CONT {self.pid}" if is_suspended(self.pid) else ""
-        how = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
-        super().__init__(
-            ErrorCode.STOPPED, f"{subject} does not answer{gone}{resume_hint}; to end it: {how} (log: {paths.log})"
-        )
+        remedy = f"kill -9 {self.pid}" if self.pid else f"find its process and end it, or remove {paths.socket}"
+        advice = f"to end it: {remedy} (log: {paths.log})"
+        super().__init__(ErrorCode.STOPPED, f"{subject} does not answer{missing}{resume_hint}; {advice}")
 
 
 class StillLoadingError(WorkerError):

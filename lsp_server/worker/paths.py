@@ -1,5 +1,5 @@
-"""The files that lead a client to its worker, in a private folder, named by the options that choose the worker, and the
-processes of workers, found by their command lines even when a worker does not answer.
+"""The files by which a client finds its worker, in a private folder, named after the options that choose the worker;
+and the processes of workers, which are found by their command lines even if they do not answer.
 """
 
 import asyncio

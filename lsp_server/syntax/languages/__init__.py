@@ -43,7 +43,7 @@ PLAIN_TEXT = LanguageTable(ids=())
 _Table = TypeVar("_Table", LanguageTable, BindingRules, ImportRules)
 _NAMES = ("ids", "aliases", "extensions", "names")
 _REGEXES = {"{TODO}": TODO, "{UNWRITTEN}": UNWRITTEN, "{NOT_FOR_OTHERS}": NOT_FOR_OTHERS}
-"""What stands for a longer part of a regex."""
+"""Placeholders in the tables for long parts of regexes."""
 
 
 @cache
@@ -101,7 +101,7 @@ _COMMENTS = {
     ('"', ""): "vim",
     ("'", ""): "vb",
 }
-"""Around a comment in languages without a table, by id or extension; in all others `#`."""
+"""The comment marks of languages without a table, by id or extension; `#` for all others."""
 _COMMENT_OF = {name: comment for comment, names in _COMMENTS.items() for name in names.split()}
 _UNKNOWN = ("", "plaintext")
 _MAX_NAME_CHARS = 100
