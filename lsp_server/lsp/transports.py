@@ -64,11 +64,7 @@ async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 class ConnectedClient:
     """A client. Queues the messages to it, because `send` may have to wait and writing must not."""
 
-    def __init__(
-        self,
-        start: Callable[[Write], InfillProtocol],
-        send: Callable[[bytes], Awaitable[object]],
-    ) -> None:
+    def __init__(self, start: StartConversation, send: Callable[[bytes], Awaitable[object]]) -> None:
         self._send = send
         self._queue = asyncio.Queue[bytes | None]()
         self._unsent_bytes = 0

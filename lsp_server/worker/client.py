@@ -265,7 +265,7 @@ class WorkerClient:
     async def _while_worker_responds(
         self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, first_check_s: float = 0.0
     ) -> _T:
-        """The result of `work`, which waits for the worker. Cancels it if the worker hangs or the caller is cancelled."""
+        """The result of `work`, which waits for the worker. Cancels it if the worker hangs or this is cancelled."""
         task = asyncio.create_task(work)
         watch = asyncio.create_task(self._watch(first_check_s))
         both: set[asyncio.Task[Any]] = {task, watch}

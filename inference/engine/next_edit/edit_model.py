@@ -7,13 +7,11 @@ from itertools import islice
 
 from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.speculative_decoding import MAX_DRAFT_TOKENS, NextEditRun
+from inference.engine.next_edit.speculative_decoding import MAX_DRAFT_TOKENS, NextEditEvent, NextEditRun
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, edit_prompt_for, missing_prompt_token
 
 _WARM_UP_PASSES = 4
-
-_Event = NextEdits | Done
 
 
 def edit_model_problem(model: LoadedModel, kind: EditKind) -> str | None:
@@ -51,7 +49,7 @@ class NextEditRewriteRun(NextEditRun):
         self._kind = kind
         self._request = request
 
-    def _run(self) -> Generator[_Event | None, None, None]:
+    def _run(self) -> Generator[NextEditEvent | None, None, None]:
         prompt = edit_prompt_for(self._kind, self._request)
         edits = () if prompt is None else (yield from self._edits(prompt))
         yield NextEdits(self._request.id, edits)

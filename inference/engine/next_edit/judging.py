@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.next_edit.speculative_decoding import NextEditRun
+from inference.engine.next_edit.speculative_decoding import NextEditEvent, NextEditRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
@@ -56,7 +56,6 @@ _WORD_OR_PUNCTUATION = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_CHANGES_ALONE = 3
 """Each is scored in a pass of its own."""
 _INSERTION_ENDS = ("\n ", "\n-", "\n@", "\n\n", "\n\\")
-_Event = NextEdits | Done
 
 
 class NextEditJudgeRun(NextEditRun):
@@ -82,7 +81,7 @@ class NextEditJudgeRun(NextEditRun):
         self._request = request
         self._margin = margin
 
-    def _run(self) -> Generator[_Event | None, None, None]:
+    def _run(self) -> Generator[NextEditEvent | None, None, None]:
         traits = self._model.traits
         edits = (yield from self._judge()) if traits.is_fim and traits.can_score else []
         yield NextEdits(self._request.id, tuple(sorted(edits, key=lambda edit: -edit.score)))

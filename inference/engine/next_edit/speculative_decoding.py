@@ -15,13 +15,14 @@ from inference.engine.request_run import RequestRun
 from inference.messages import Done, NextEdits
 from inference.models.family import FimPrefixHandle, common_prefix_length
 
+NextEditEvent = NextEdits | Done
 MAX_DRAFT_TOKENS = 16
 _MAX_ADDED_TOKENS = 256
 """A rewrite may have this many tokens more than its region."""
 _NGRAM_TOKENS = 4
 
 
-class NextEditRun(RequestRun[NextEdits | Done]):
+class NextEditRun(RequestRun[NextEditEvent]):
     """The work on a request for next edits: `passes` counts the decoding passes, and `output` is the text so far."""
 
     def __init__(self, model: LoadedModel, deadline: Deadline | None, max_draft_tokens: int = MAX_DRAFT_TOKENS) -> None:
