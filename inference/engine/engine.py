@@ -86,7 +86,6 @@ class Engine:
             pass
 
     def run_idle_task(self) -> bool:
-        """See `ModelAdapter`."""
         return self.loaded.adapter.run_idle_task()
 
     def _fill(self, request: InfillRequest) -> None:

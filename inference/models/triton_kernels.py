@@ -342,7 +342,6 @@ def _random_rows(wide: int, device: torch.device) -> Iterator[Tensor]:
 
 
 def _plain_attention(queries: Tensor, keys: Tensor, values: Tensor, positions: Tensor) -> Tensor:
-    """See `attention`."""
     sharing = queries.shape[1] // len(keys)
     keys, values = (rows.to(queries.dtype).repeat_interleave(sharing, 0) for rows in (keys, values))
     visible = torch.arange(keys.shape[1], device=keys.device) <= positions[:, None]

@@ -529,5 +529,4 @@ def _is_short(lines: str) -> bool:
 
 
 def _reindent(lines: str, old: str, new: str) -> str:
-    """Replaces the indentation `old` of the lines by `new`."""
     return re.sub(rf"(?m)^{old}(?=[ \t]*\S)", new, lines)

@@ -96,6 +96,5 @@ def _balance(text: str) -> list[int]:
 
 
 def _replaced_words(diff: TextDiff) -> set[tuple[str, str]]:
-    """The words that were replaced, and by what."""
     pairs = ((diff.old[hunk.old_start : hunk.old_end], diff.new[hunk.start : hunk.end]) for hunk in diff.changed_words)
     return {(old.strip(), new.strip()) for old, new in pairs if old.strip() and new.strip()}

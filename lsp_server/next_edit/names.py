@@ -56,8 +56,6 @@ def is_quoted_name(view: SyntaxView, node: Node, ancestors: Sequence[Node]) -> b
 
 
 class Role(Enum):
-    """The role of one occurrence of a name."""
-
     USE = "use"
     DEFINITION = "definition"
     PARAMETER = "parameter"

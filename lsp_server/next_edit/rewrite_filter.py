@@ -95,7 +95,6 @@ def _join_dependent_edits(rewrite_filter: "_RewriteFilter", minimal_edits: Seque
 
 
 def _join(text: str, edits: Sequence[NextEdit]) -> NextEdit:
-    """Several edits, in order, as one."""
     parts, end = "", edits[0].start
     for edit in edits:
         parts += text[end : edit.start] + edit.text

@@ -95,7 +95,6 @@ class DiffusionNetwork(Protocol):
         """
 
     def run_idle_task(self) -> bool:
-        """See `ModelAdapter`."""
         return False
 
     def causal_masks(self, past: int, new: int) -> dict[str, Tensor]:

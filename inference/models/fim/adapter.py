@@ -44,7 +44,6 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
     def __init__(
         self, checkpoint: Checkpoint, tokenizer: Tokenizer, network: CausalNetwork, dtype: str, runs_on: str = ""
     ) -> None:
-        """`runs_on`: see `ModelTraits`."""
         self.name = checkpoint.name
         self.infill_config = checkpoint.infill_config
         self.tokenizer = tokenizer

@@ -93,7 +93,6 @@ class CausalNetwork(Protocol):
         """(..., d) -> float32 logits (..., V)."""
 
     def run_idle_task(self) -> bool:
-        """See `ModelAdapter`."""
         return False
 
     def moved_rows(self, cache: Any, begin: int, count: int, by: int) -> Any:

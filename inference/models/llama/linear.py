@@ -132,7 +132,6 @@ class Int8WeightOnlyLinear:
     """
 
     def __init__(self, packed: Int8Weight, buffer: Tensor) -> None:
-        """`buffer`: see `dequant_buffer`."""
         self.packed = packed
         self.shape = packed.shape
         self._place = buffer

@@ -30,8 +30,6 @@ _FREE_ROWS, _FREE_ROWS_DYNAMIC, _FREE_ROWS_GPU = 4, 8, 64
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """The weights of one layer."""
-
     norm: Tensor  # (d,)
     queries_keys_values: Linear  # ((H + 2 G) * D, d)
     bias: Tensor | None  # ((H + 2 G) * D,)

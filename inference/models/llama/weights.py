@@ -81,8 +81,6 @@ def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
 
 
 class NetworkBuilder:
-    """Builds a network from a checkpoint."""
-
     def __init__(
         self, checkpoint: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool, packs: bool = False
     ) -> None:

@@ -250,7 +250,6 @@ class MaskedDiffusionAdapter(ModelAdapter):
     def __init__(
         self, name: str, network: LlamaNetwork, infill_config: InfillConfig, tokenizer: Tokenizer, dtype: str
     ) -> None:
-        """`dtype`: a precision's name."""
         self.name = name
         self.network = network
         self.infill_config = infill_config

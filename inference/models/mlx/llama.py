@@ -79,8 +79,6 @@ class Projection:
 
 @dataclass(frozen=True)
 class MlxLayer:
-    """The weights of one layer."""
-
     norm: mx.array  # (d,)
     queries: Projection
     keys: Projection

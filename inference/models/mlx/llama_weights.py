@@ -34,8 +34,6 @@ def load_adapter(
 
 
 class MlxNetworkBuilder:
-    """Builds a network from a checkpoint."""
-
     def __init__(self, checkpoint: Checkpoint, device: MlxDeviceInfo, requested: str | None) -> None:
         """Raises ModelError if it does not fit, or the requested dtype does not run."""
         self._config = llama_config(checkpoint)
