@@ -48,16 +48,17 @@ def choose_device(named: str | None) -> torch.device:
     return device
 
 
-def allowed_dtypes(
-    device: torch.device, requested: str | None, usual: Sequence[str], known: Sequence[str]
-) -> list[str]:
-    """Only the requested dtype, or the usual ones. Raises ModelError if the requested one is not `known`."""
+def allowed_dtypes(device: str, requested: str | None, usual: Sequence[str], others: Iterable[str]) -> list[str]:
+    """Only the requested dtype, or the usual ones. Raises ModelError if the requested one is neither among these nor
+    the `others`.
+    """
     if requested is None:
         return [*usual]
-    if requested in known:
+    choices = dict.fromkeys([*usual, *others])
+    if requested in choices:
         return [requested]
-    choices = ", ".join(known)
-    raise ModelError(f"dtype '{requested}' does not run a model of this kind on {device.type}; choose one of {choices}")
+    advice = f"leave it out to use {usual[0]}, or choose one of {', '.join(choices)}"
+    raise ModelError(f"dtype '{requested}' does not run a model of this kind on {device}; {advice}")
 
 
 def cpu_has_fast_bf16() -> bool:

@@ -39,8 +39,8 @@ def candidate_dtypes(device: torch.device, named: str | None, own: str = "") -> 
     on_cuda = [own] if own else ["bfloat16", FOUR_BIT]
     packs = {"cpu": ["float32", "bfloat16", own or FOUR_BIT], "cuda": on_cuda}
     usual = packs.get(device.type, ["bfloat16"])
-    able = dict.fromkeys([*usual, *(name for name in DTYPES if device.type in packs or not name.endswith("bit"))])
-    return devices.allowed_dtypes(device, named, usual, [*able])
+    others = (name for name in DTYPES if device.type in packs or not name.endswith("bit"))
+    return devices.allowed_dtypes(device.type, named, usual, others)
 
 
 def choose_dtype(checkpoint: Checkpoint, device: torch.device, requested: str | None, free_bytes: int) -> str:

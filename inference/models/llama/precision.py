@@ -55,13 +55,12 @@ def candidate_formats(device: torch.device, requested: str | None, own: str = ""
     """
     if device.type == "cuda":
         usual = [own] if own else ["bfloat16", EIGHT_BIT]
-        return devices.allowed_dtypes(
-            device, requested, usual, [*dict.fromkeys([*_ELSEWHERE, EIGHT_BIT, FOUR_BIT, *usual])]
-        )
+        return devices.allowed_dtypes(device.type, requested, usual, (*_ELSEWHERE, EIGHT_BIT, FOUR_BIT))
     if device.type != "cpu":
-        return devices.allowed_dtypes(device, requested, _ELSEWHERE[:1], _ELSEWHERE)
-    without = ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
-    return devices.allowed_dtypes(device, requested, [EIGHT_BIT] if linear.has_dynamic_int8() else without, _ON_CPU)
+        return devices.allowed_dtypes(device.type, requested, _ELSEWHERE[:1], _ELSEWHERE)
+    usual = ["bfloat16", EIGHT_BIT] if devices.cpu_has_fast_bf16() else [EIGHT_BIT, "float32"]
+    usual = [EIGHT_BIT] if linear.has_dynamic_int8() else usual
+    return devices.allowed_dtypes(device.type, requested, usual, _ON_CPU)
 
 
 def formats_for_many_rows(device: torch.device, requested: str | None, own: str = "") -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from inference.models import devices, packed, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT
-from inference.models.family import ModelError, OnProgress
+from inference.models.family import OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS_TENSOR, llama_config, weight_shapes
 from inference.models.llama.weights import EMBEDDING_KEY, HEAD_KEY, has_tied_embeddings
@@ -75,13 +75,7 @@ class MlxNetworkBuilder:
 
     def _chosen_dtype(self, model: str, device: MlxDeviceInfo, requested: str | None) -> str:
         usual = [self._file_dtype] if self._file_dtype else [self._plain[0], EIGHT_BIT]
-        usable = (*self._plain, EIGHT_BIT)
-        if requested not in (None, self._file_dtype, *usable):
-            raise ModelError(
-                f"dtype '{requested}' does not run on {device.name} for {model}; leave it out to use {usual[0]}, or "
-                f"choose one of {', '.join(usable)}"
-            )
-        dtypes = [requested] if requested else usual
+        dtypes = devices.allowed_dtypes(device.name, requested, usual, (*self._plain, EIGHT_BIT))
         return devices.choose_fitting_dtype(model, device.name, device.free_bytes, dtypes, self._weight_bytes)
 
     def _weight_bytes(self, dtype: str) -> float:

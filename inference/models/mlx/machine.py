@@ -33,16 +33,6 @@ class MlxDeviceInfo:
     def name(self) -> str:
         return GPU if self.on_gpu else f"{DEVICE}:cpu"
 
-    def dtype(self, model: str, packed: str, requested: str | None) -> str:
-        """The requested dtype, or the usual one. `packed`: the only one of packed weights. Raises ModelError."""
-        usable = (packed,) if packed else DTYPES_BY_GPU[self.on_gpu]
-        if requested is None or requested in usable:
-            return requested or usable[0]
-        reason = f", whose weights are packed in {packed.removesuffix('bit')} bits" if packed else ""
-        raise ModelError(
-            f"dtype '{requested}' does not run on {self.name} for {model}{reason}; choose {' or '.join(usable)}"
-        )
-
 
 def is_installed(*, with_vlm: bool) -> bool:
     """`with_vlm`: also mlx-vlm, which has DiffusionGemma's layers."""

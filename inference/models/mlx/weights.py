@@ -19,7 +19,7 @@ from transformers import DiffusionGemmaConfig
 
 from inference.models import checkpoint_files, packed
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import DTYPES, choose_fitting_dtype
+from inference.models.devices import DTYPES, allowed_dtypes, choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
 from inference.models.diffusion_gemma.weights import UNUSED_WEIGHTS, weight_bytes
 from inference.models.family import ModelError, OnProgress
@@ -136,7 +136,9 @@ def load_adapter(
 
 def _choose_fitting_dtype(checkpoint: Checkpoint, device: machine.MlxDeviceInfo, requested: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
-    dtypes = [device.dtype(checkpoint.name, open_tensors(checkpoint).packed_dtype, requested)]
+    packed_dtype = open_tensors(checkpoint).packed_dtype
+    usual, *others = [packed_dtype] if packed_dtype else machine.DTYPES_BY_GPU[device.on_gpu]
+    dtypes = allowed_dtypes(device.name, requested, [usual], others)
     size = partial(_weight_bytes, checkpoint)
     return choose_fitting_dtype(checkpoint.name, device.name, device.free_bytes, dtypes, size)
 

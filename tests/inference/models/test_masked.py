@@ -163,5 +163,5 @@ def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     else:
         assert found == ["float32", "8bit", "bfloat16"]
     assert precision.formats_for_many_rows(cpu, "bfloat16") == ["bfloat16"]
-    with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
+    with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; .* 8bit"):
         precision.formats_for_many_rows(cpu, "4bit")
