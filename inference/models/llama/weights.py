@@ -99,12 +99,7 @@ class NetworkBuilder:
 
     def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
-        count, layers = self._config.num_hidden_layers, []
-        for layer_index in range(count):
-            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count
-            progress(share, f"layer {layer_index + 1} of {count}")
-            layers.append(self._layer(f"model.layers.{layer_index}."))
-        progress(_LAYERS_DONE_AT, "vocabulary")
+        layers = [self._layer(prefix) for prefix in layer_prefixes(self._config.num_hidden_layers, progress)]
         head = self._table(HEAD_KEY if HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
@@ -218,6 +213,14 @@ class NetworkBuilder:
     def _require_finite(self, name: str, value: Tensor) -> None:
         if not bool(value.isfinite().all()):
             raise self._weights.not_finite_error(name)
+
+
+def layer_prefixes(count: int, progress: OnProgress) -> Iterator[str]:
+    """Yields the name prefix of the weights of each layer, and reports which one is being loaded."""
+    for index in range(count):
+        progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * index / count, f"layer {index + 1} of {count}")
+        yield f"model.layers.{index}."
+    progress(_LAYERS_DONE_AT, "vocabulary")
 
 
 def has_tied_embeddings(weights: TensorReader, shapes: Mapping[str, tuple[int, ...]]) -> bool:

@@ -12,14 +12,12 @@ from inference.models.devices import EIGHT_BIT
 from inference.models.family import OnProgress
 from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.llama.config import INTERLEAVED_IN_GGUF, ROPE_FACTORS_TENSOR, llama_config, weight_shapes
-from inference.models.llama.weights import EMBEDDING_KEY, HEAD_KEY, has_tied_embeddings
+from inference.models.llama.weights import EMBEDDING_KEY, HEAD_KEY, has_tied_embeddings, layer_prefixes
 from inference.models.mlx import machine
 from inference.models.mlx.llama import DenseMatrix, Matrix, MlxLayer, MlxLlamaNetwork, PackedMatrix, Projection
 from inference.models.mlx.machine import MlxDeviceInfo
 from inference.models.mlx.network import to_mlx_array
 from inference.models.tensor_readers import open_tensors
-
-_LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.8
 
 
 def load_adapter(
@@ -50,12 +48,7 @@ class MlxNetworkBuilder:
 
     def network(self, progress: OnProgress) -> MlxLlamaNetwork:
         """Builds the network in MLX's memory. Raises ModelError if the weights differ from the checkpoint's config."""
-        count, layers = self._config.num_hidden_layers, []
-        for layer_index in range(count):
-            share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * layer_index / count
-            progress(share, f"layer {layer_index + 1} of {count}")
-            layers.append(self._layer(f"model.layers.{layer_index}."))
-        progress(_LAYERS_DONE_AT, "vocabulary")
+        layers = [self._layer(prefix) for prefix in layer_prefixes(self._config.num_hidden_layers, progress)]
         head = self._matrix(HEAD_KEY if HEAD_KEY in self._weights.shapes else EMBEDDING_KEY)
         inv_freq = mx.array(self._config.inv_freq)
         if ROPE_FACTORS_TENSOR in self._weights.shapes:
