@@ -10,9 +10,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -66,6 +67,9 @@ class ForeignModel:
     def edit_kind(self) -> EditKind | None:
         """The kind of a usable edit model, judging by its name; None for other models."""
         return None if self.problem else edit_prompts.guess_kind("auto", self.name)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "fills": self.can_fill, "edits": self.edit_kind}
 
 
 def discover_foreign_models(on_file: Callable[[int, int], None] = lambda *_: None) -> list[ForeignModel]:

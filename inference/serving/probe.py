@@ -58,9 +58,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
         for entry in ENTRIES
     ]
     return {
-        "found": [
-            {**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads
-        ],
+        "found": [download.as_json() for download in downloads],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommend_for_new_user(machine).name,
         "suitable": [entry.name for entry in recommend.suitable_models(machine)],

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import platformdirs
@@ -102,8 +101,7 @@ def reuse_downloads_advice(downloads: Iterable[dict[str, Any]], device: str) -> 
 
 def other_programs_downloads() -> list[dict[str, Any]]:
     """The models that other programs have downloaded. Reads their folders, and each header in 0.03 s."""
-    downloads = discovery.discover_foreign_models()
-    return [{**asdict(download), "fills": download.can_fill, "edits": download.edit_kind} for download in downloads]
+    return [download.as_json() for download in discovery.discover_foreign_models()]
 
 
 def claim_one_time_advice() -> bool:
