@@ -20,9 +20,9 @@ MIN_CONFIDENCE = 0.5
 """Below this the model, on average, finds some other token likelier than the one it wrote. Not measured: recorded
 answers have no probabilities.
 """
-USUAL_TOKENS, USUAL_PASSES = 2000, 60
-"""The cost of a rewrite: the median of 60 files was 1,600 to 2,450 tokens of prompt and 170 to 330 of the region, which
-40 passes of 8 rows verify. Such a pass takes 1.5 times as long as one of one row.
+USUAL_REWRITE = 2000, 60
+"""The prompt tokens and decoding passes of a rewrite: the median of 60 files was 1,600 to 2,450 tokens of prompt and
+170 to 330 of the region, which 40 passes of 8 rows verify. Such a pass takes 1.5 times as long as one of one row.
 """
 _MAX_HUNKS, _MAX_HUNK_CHARS = 8, 2_000
 """How many of the latest changes to show, and how many characters of old and new text each may have."""
@@ -183,11 +183,6 @@ def kind_advice(model: str) -> str:
         f"{model} is not the name of a Zeta 2.1, Zeta 2, Zeta or Sweep; choose one of these, or set nextEdit.kind to "
         "the prompt it was trained with: zeta-2.1, zeta-2, zeta or sweep"
     )
-
-
-def estimate_rewrite_s(pass_ms: float, prompt_token_ms: float) -> float:
-    """How long a usual rewrite takes, given the times of a decoding pass and of a prompt token."""
-    return (USUAL_PASSES * pass_ms + USUAL_TOKENS * prompt_token_ms) / 1000
 
 
 def missing_prompt_token(kind: EditKind, knows: Callable[[str], bool]) -> str:

@@ -91,11 +91,8 @@ class LatencyEstimate:
 
     @classmethod
     def from_pass_times(cls, times: PassTimes) -> "LatencyEstimate":
-        cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY)
-        place_s, line_s, key_s = (
-            (tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases
-        )
-        return cls(place_s, line_s, key_s, edit_prompts.estimate_rewrite_s(times.pass_ms, times.prompt_token_ms))
+        cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY, edit_prompts.USUAL_REWRITE)
+        return cls(*((tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases))
 
 
 def pass_times_key(model: str, gpu: str = "") -> str:
