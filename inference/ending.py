@@ -339,13 +339,18 @@ class FillEnding:
         """Whether to prefer any other text, even a less likely one."""
         return self.leaves_bracket_open(text) or self.echoes_file_name(text)
 
+    def is_comment(self, text: str) -> bool:
+        """Whether the hole seems to be in a comment, or the text to begin one on its line."""
+        typed = (self._line_prefix + self._starts_with).rpartition("\n")[2]
+        return self._is_in_comment or _COMMENT_START.match(typed + text[len(self._starts_with) :]) is not None
+
     def echoes_file_name(self, text: str) -> bool:
         """Whether the text makes its comment just a file name, or begins a comment or string with the name of the
         hole's file, which nothing else in the file mentions: the model echoes it from the prompt.
         """
         typed = (self._line_prefix + self._starts_with).rpartition("\n")[2]
         line = typed + text[len(self._starts_with) :]
-        is_comment = self._is_in_comment or _COMMENT_START.match(line) is not None
+        is_comment = self.is_comment(text)
         start = 0 if is_comment else 1 + max(map(typed.rfind, "\"'`"))
         is_prose = is_comment or start or self.is_in_prose or line.lstrip()[:1] in ("'", '"', "`")
         if self._name is None or not is_prose or (is_comment and has_letter(self._line_suffix)):

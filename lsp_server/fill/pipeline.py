@@ -214,6 +214,7 @@ def build_request(
         candidates=budget.candidates,
         max_steps=budget.max_steps,
         quick=budget.quick,
+        min_prob=budget.min_prob,
         reads_ahead=budget.reads_ahead,
         endpoint_client=budget.endpoint_client,
         instruction=options.instruction,

@@ -159,14 +159,14 @@ class Branch:
 
 
 class PromptLookup:
-    """N-gram index for prompt-lookup decoding: the latest position of every n-gram in the prompt and the output."""
+    """N-gram index for prompt-lookup decoding: the latest position of every n-gram in the prompt and earlier outputs."""
 
     def __init__(self, ids: Sequence[int], previous_ids: Sequence[int] = ()) -> None:
         """`previous_ids`: the output of an earlier request with the prompt `ids`."""
         self._ids: list[int] = []
         self._ends: dict[tuple[int, ...], int] = {}
-        self.previous = PromptLookup([*ids[-_MAX_NGRAM:], *previous_ids]) if previous_ids else None
-        self.add(ids)
+        self._num_prompt = len(ids)
+        self.add([*ids, *previous_ids])
 
     def add(self, ids: Sequence[int]) -> None:
         for id_ in ids:
@@ -180,7 +180,7 @@ class PromptLookup:
         for size in range(min(_MAX_NGRAM, len(tail)), _MIN_NGRAM - 1, -1):
             end = self._ends.get(tuple(tail[len(tail) - size :]))
             if end is not None:
-                return self._ids[end : end + max_tokens]
+                return self._ids[end : end + min(max_tokens, _MAX_LOOKUP if end < self._num_prompt else _MAX_DRAFT)]
         return []
 
 
@@ -276,9 +276,7 @@ class Decoder:
         if self._lookup is None or limit <= 0:
             return []
         tail = [*branch.prompt.ids[-3:], *branch.ids][-4:]
-        previous = self._lookup.previous
-        drafted = previous.draft(tail, limit) if previous else []
-        drafted = drafted or self._lookup.draft(tail, min(_MAX_LOOKUP, limit))
+        drafted = self._lookup.draft(tail, limit)
         forced = branch.remaining_forced
         first = self._vocabulary.bytes_of(drafted[:1])
         return drafted if first.startswith(forced) or forced.startswith(first) else []

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 from inference.deadline import Deadline
+from inference.ending import first_unlikely_offset
 from inference.engine.canvas import repetition, results
 from inference.engine.canvas.plan import TextAndHoles, text_and_holes
 from inference.engine.canvas.results import FilledCanvas, RankedFill
@@ -109,6 +110,8 @@ class FimRun(RequestRun[FimEvent]):
         """The texts of each hole, best first, in filling order."""
         self._was_cut = False
         """Whether the deadline cut a text short."""
+        self._ended_unsure = False
+        """Whether the text ended behind an unlikely token."""
         self._window = self._prompts.windows[0]
         self._later_ids: list[int] = []
         self._max_texts = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
@@ -144,7 +147,7 @@ class FimRun(RequestRun[FimEvent]):
         parts = TextAndHoles((text, suffix[len(line_suffix) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             next_ids = self._prompts.build(parts, ("",), 0, self._window).ids
-            self._adapter.prefill_when_idle(next_ids, self._later_ids)
+            self._adapter.prefill_when_idle(*(() if self._ended_unsure else (next_ids,)), self._later_ids)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the holes in order. The first one gets at least one pass, however late it is."""
@@ -180,7 +183,7 @@ class FimRun(RequestRun[FimEvent]):
                 yield from self._write(index, branch, decoder)
                 is_useless = not branch.text.strip() or repetition.is_repetitive(branch.text)
                 is_retried = is_unwanted(branch.text) or (is_useless and not self._request.quick)
-                num_extra = _MAX_RETRIES if is_retried else 0
+                num_extra = _MAX_RETRIES if is_retried and not self._ended_unsure else 0
             else:
                 for _ in decoder.append_forced(branch, text):
                     yield None
@@ -218,6 +221,16 @@ class FimRun(RequestRun[FimEvent]):
             if not branch.is_finished and self._is_late():
                 branch.end_early(drops_word=True)
                 self._was_cut = True
+            elif not branch.is_finished and self._is_unsure(branch):
+                branch.is_finished = self._ended_unsure = True
+
+    def _is_unsure(self, branch: Branch) -> bool:
+        """Whether the text of a single hole, no comment, has gone on behind its first token less likely than wanted."""
+        min_prob = self._request.min_prob
+        if not min_prob or len(self._parts.holes) > 1 or branch.prompt.ending.is_comment(branch.text):
+            return False
+        offset = first_unlikely_offset(*branch.token_texts(self._model.vocabulary), min_prob)
+        return offset is not None and not branch.text[offset:].isspace()
 
     def _write_alternatives(
         self, passes: Iterator[Branch], branches: list[Branch], end_s: float
