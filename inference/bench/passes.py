@@ -28,7 +28,7 @@ from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import post_to_llama, start_llama_server
 from inference.engine.engine import Engine
 from inference.messages import Done, Draft, FilledHoles, Hole, InfillRequest, PinnedText
-from inference.models import devices, registry
+from inference.models import catalogue, devices, registry
 from inference.models.family import FimAdapter
 from inference.models.llama.precision import LatencyEstimate, PassTimes
 from inference.serving.startup import release_memory
@@ -86,12 +86,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     adapter = engine.loaded.fim_adapter
     on_gpu = adapter.device.type == "cuda"
     processor = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
+    times, entry = PassTimes(adapter.token_ms, adapter.prompt_token_ms), catalogue.find_entry(adapter.name)
     threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"
     return load | {
         "system_info": f"{threads}: {adapter.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
-        "predicted": vars(LatencyEstimate.from_pass_times(PassTimes(adapter.token_ms, adapter.prompt_token_ms))),
+        "predicted": vars(LatencyEstimate.from_pass_times(times, entry.parameters if entry else 0)),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(adapter, tasks[0]),
         "reads_gb_s": 0 if on_gpu else devices.measure_memory_bandwidth() / 1e9,

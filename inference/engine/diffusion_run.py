@@ -48,7 +48,8 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._noise = NoiseSource.from_model(model.traits, model.infill_config, generator)
         self._budget = DenoisingBudget.from_request(request, model.infill_config)
         self._masks_again = rank.ranks_by_masking(model.traits)
-        self._num_finished = max(rank.num_canvases_to_finish(model.traits), self._budget.candidates)
+        self._num_finished = max(8 if self._masks_again else 4, self._budget.candidates)
+        """How many canvases to denoise to the end."""
         self._trials: list[FilledCanvas] = []
 
     def _run(self) -> Generator[DiffusionEvent | None, None, None]:

@@ -21,7 +21,6 @@ from inference.terminal import format_bytes
 
 _PROCESSOR_PARAMETERS = 2e9
 """On a CPU a step of a larger model takes seconds, and a fill takes several steps."""
-_SMALL_PARAMETERS = 1e9
 _NEW_LINE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long on a new line, and after the next key: a model that takes longer is slow."""
 _HYSTERESIS = 1.25
@@ -63,8 +62,8 @@ class Machine:
     dtypes: Mapping[str, Sequence[str]]
     mlx_vlm: bool = False
     on_mlx: bool = False
-    estimate_latency: Callable[[CatalogueEntry], precision.LatencyEstimate] | None = None
-    """Predicts the latency on a CPU or on Apple's GPU."""
+    estimate_times: Callable[[CatalogueEntry], precision.PassTimes] | None = None
+    """Predicts the times of passes on a CPU or on Apple's GPU."""
     last_auto_choice: str = ""
 
     @property
@@ -104,7 +103,7 @@ def examine_machine(device: str | None) -> Machine:
         devices.free_bytes(chosen),
         total,
         dtypes,
-        estimate_latency=_estimate_latency if chosen.type == "cpu" else None,
+        estimate_times=_estimate_pass_times if chosen.type == "cpu" else None,
         last_auto_choice=machine_cache.read("auto", str).get(str(chosen), ""),
     )
 
@@ -120,20 +119,20 @@ def _mlx_machine() -> Machine:
         {"diffusion_gemma": (plain,), "fim": (plain, devices.EIGHT_BIT)},
         mlx_vlm=mlx_machine.is_installed(with_vlm=True),
         on_mlx=True,
-        estimate_latency=partial(_estimate_latency, gpu=info.name) if info.on_gpu else None,
+        estimate_times=partial(_estimate_pass_times, gpu=info.name) if info.on_gpu else None,
         last_auto_choice=machine_cache.read("auto", str).get(info.name, ""),
     )
 
 
-def _estimate_latency(entry: CatalogueEntry, gpu: str = "") -> precision.LatencyEstimate:
-    """Estimates the latency by the model's own passes if it has run here, else by kernels and memory bandwidth."""
+def _estimate_pass_times(entry: CatalogueEntry, gpu: str = "") -> precision.PassTimes:
+    """The times of the model's own passes if it has run here, else by kernels and memory bandwidth."""
     if passes := precision.best_pass_times(precision.pass_times_key(entry.name, gpu)):
-        return precision.LatencyEstimate.from_pass_times(passes)
+        return passes
     reads_bytes_per_s = devices.measure_memory_bandwidth()
     if gpu:
         read_bytes = entry.weight_bytes(catalogue.OWN_BITS) * entry.weights_per_pass / entry.parameters
-        return precision.estimate_gpu_latency(read_bytes, reads_bytes_per_s)
-    return precision.estimate_latency(entry.weights_per_pass, entry.packed_parameters, reads_bytes_per_s)
+        return precision.estimate_gpu_pass_times(read_bytes, reads_bytes_per_s)
+    return precision.estimate_pass_times(entry.weights_per_pass, entry.packed_parameters, reads_bytes_per_s)
 
 
 def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> MachineFit:
@@ -158,8 +157,8 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
         return MachineFit(Verdict.MEMORY, "", needs, reason)
     words = f"runs here in {dtype}"
     time = None
-    if entry.family == "fim" and machine.estimate_latency:
-        time = machine.estimate_latency(entry)
+    if entry.family == "fim" and machine.estimate_times:
+        time = precision.LatencyEstimate.from_pass_times(machine.estimate_times(entry), entry.parameters)
     if entry.edit_kind and time is not None:
         words += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
@@ -174,7 +173,7 @@ def judge_fit(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = 
     if time is not None:
         words += f", ghost text in about {time.new_place_s:.1f} s at a new place, {time.new_line_s:.1f} on a new line"
         words += f" and {time.next_key_s:.1f} after a key"
-        if not fast and entry.parameters > _SMALL_PARAMETERS:
+        if not fast and entry.parameters > precision.SMALL_PARAMETERS:
             return MachineFit(Verdict.SLOW, dtype, needs, f"{words}, slow to type with", time.new_line_s)
     room = needs[dtype] - machine.free_bytes
     words += f", once {format_bytes(room)} more are free" if room > 0 else ""

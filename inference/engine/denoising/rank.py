@@ -69,11 +69,6 @@ def num_lengths_to_try(traits: ModelTraits, holes: Sequence[CanvasHole]) -> int:
     return 1 if ranks_by_masking(traits) else 3
 
 
-def num_canvases_to_finish(traits: ModelTraits) -> int:
-    """How many canvases to denoise to the end; more if more candidates are wanted."""
-    return 8 if ranks_by_masking(traits) else 4
-
-
 class FillRanker:
     """Ranks the answers for the holes of one canvas. `context` has read its prefix."""
 

@@ -159,7 +159,7 @@ class Branch:
 
 
 class PromptLookup:
-    """N-gram index for prompt-lookup decoding: the latest position of every n-gram in the prompt and earlier outputs."""
+    """N-gram index for prompt-lookup decoding: the latest position of each n-gram in the prompt and earlier outputs."""
 
     def __init__(self, ids: Sequence[int], previous_ids: Sequence[int] = ()) -> None:
         """`previous_ids`: the output of an earlier request with the prompt `ids`."""

@@ -29,8 +29,12 @@ from inference.models.llama.linear import (
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS = 256
-_NEW_PLACE, _NEW_LINE, _NEXT_KEY = (395, 5.5), (80, 7.0), (6, 3.0)
-"""The mean cost of a line in `bench passes`: rows of the prompt and of verified drafts, and decoding passes."""
+_NEW_PLACE, _NEW_LINE = (395, 5.5), (80, 7.0)
+_NEXT_KEY = {False: (6, 3.0), True: (6, 1.9)}
+"""The mean cost of a line in `bench passes`: rows of the prompt and of verified drafts, and decoding passes. A model
+with more than `SMALL_PARAMETERS` confirms more of its earlier text after a key.
+"""
+SMALL_PARAMETERS = 1e9
 _REST, _REST_ON_GPU = 1.15, 1.3
 """A pass takes this many times as long as its products; on a CPU, the small operations are counted apart."""
 _SMALL_PER_PASS, _SMALL_PER_ROW = 1e9, 2e7
@@ -90,8 +94,8 @@ class LatencyEstimate:
     rewrite_s: float
 
     @classmethod
-    def from_pass_times(cls, times: PassTimes) -> "LatencyEstimate":
-        cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY, edit_prompts.USUAL_REWRITE)
+    def from_pass_times(cls, times: PassTimes, parameters: float) -> "LatencyEstimate":
+        cases = (_NEW_PLACE, _NEW_LINE, _NEXT_KEY[parameters > SMALL_PARAMETERS], edit_prompts.USUAL_REWRITE)
         return cls(*((tokens * times.prompt_token_ms + passes * times.pass_ms) / 1000 for tokens, passes in cases))
 
 
@@ -113,21 +117,21 @@ def save_pass_times(name: str, times: PassTimes) -> None:
         machine_cache.save("passes", machine_cache.read("passes", PassTimes) | {name: shortest})
 
 
-def estimate_latency(weights: float, of_layers: float, reads_bytes_per_s: float) -> LatencyEstimate:
-    """Estimates the latency of a model that has not run here: a pass reads `weights`, a prompt those `of_layers`."""
+def estimate_pass_times(weights: float, of_layers: float, reads_bytes_per_s: float) -> PassTimes:
+    """Estimates the times of a model that has not run here: a pass reads `weights`, a prompt those `of_layers`."""
     benchmark, threads = cpu_kernel_times(), torch.get_num_threads()
     dtype = candidate_formats(torch.device("cpu"), None)[0]
     size = 1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize
     pass_ms = max(weights * benchmark.one_row_ns / 1e6 / threads, 1000 * weights * size / reads_bytes_per_s)
     row_ms = of_layers * benchmark.prompt_row_ns / 1e6 / threads
     small_ms = [item * benchmark.one_row_ns / 1e6 for item in (_SMALL_PER_PASS, _SMALL_PER_ROW)]
-    return LatencyEstimate.from_pass_times(PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1]))
+    return PassTimes(_REST * pass_ms + small_ms[0], _REST * row_ms + small_ms[1])
 
 
-def estimate_gpu_latency(read_bytes: float, reads_bytes_per_s: float) -> LatencyEstimate:
-    """Estimates the latency on a GPU with shared memory: a pass reads the weights once, for many prompt tokens."""
+def estimate_gpu_pass_times(read_bytes: float, reads_bytes_per_s: float) -> PassTimes:
+    """Estimates the times on a GPU with shared memory: a pass reads the weights once, for many prompt tokens."""
     pass_ms = 1000 * _REST_ON_GPU * read_bytes / reads_bytes_per_s
-    return LatencyEstimate.from_pass_times(PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS))
+    return PassTimes(pass_ms, pass_ms / _PROMPT_TOKENS_PER_PASS)
 
 
 @cache

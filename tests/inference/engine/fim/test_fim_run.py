@@ -92,6 +92,20 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
     assert all(candidate.tokens <= 32 for candidate in answer.candidates)
 
 
+def test_an_automatic_text_ends_behind_its_first_unlikely_token_but_not_in_a_comment(middle: Engine) -> None:
+    whole = fill(middle, *SEGMENTS, quick=True).candidates[0]
+    least = min(whole.confidences[0][:-1])
+    answer = fill(middle, *SEGMENTS, quick=True, min_prob=least + 1e-6, reads_ahead=True)
+    unlikely = whole.confidences[0].index(least)
+    assert whole.texts[0].startswith(answer.text)
+    assert answer.text.startswith("".join(whole.pieces[0][: unlikely + 1]).rstrip())
+    assert len(answer.text) < len(whole.texts[0])
+    assert answer.done.outcome is Outcome.COMPLETE
+    assert not middle.is_prefill_pending, "nobody takes all of an unsure text"
+    comment = (f"{BEFORE}# ", line(), AFTER)
+    assert fill(middle, *comment, quick=True, min_prob=1.0).text == fill(middle, *comment, quick=True).text
+
+
 @pytest.mark.parametrize("unfinished", ["r = os.", "x = ", "std::", "f(a, ", "a and "])
 def test_code_that_cannot_end_gets_text_unasked(middle: Engine, unfinished: str) -> None:
     hole = Hole(single_line=True, may_be_empty=True, quotes="")

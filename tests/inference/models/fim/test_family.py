@@ -296,11 +296,11 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
     small, large = (
-        precision.estimate_latency(5e8, 4e8, 20e9),
-        precision.estimate_latency(15e8, 13e8, 20e9),
+        precision.LatencyEstimate.from_pass_times(precision.estimate_pass_times(*weights, 20e9), weights[0])
+        for weights in ((5e8, 4e8), (15e8, 13e8))
     )
     assert 0 < small.next_key_s < small.new_line_s < small.new_place_s < large.new_place_s
-    assert precision.estimate_latency(5e8, 4e8, 1e9).next_key_s > 2 * 0.5, "each pass reads each weight"
+    assert precision.estimate_pass_times(5e8, 4e8, 1e9).pass_ms > 500, "each pass reads each weight"
 
 
 def test_a_model_that_ran_here_is_predicted_by_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
