@@ -101,7 +101,8 @@ class SuggestionHistory:
         matches: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
             ghost_text = suggestion.ghost_text(self.text, cursor)
-            if ghost_text is not None and (request.invoked or not self._is_rejected(suggestion)):
+            is_rejected = any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
+            if ghost_text is not None and (request.invoked or not is_rejected):
                 if request.wants_empty and cursor.selected is None:
                     ghost_text = ghost_text.with_empty_range(self.text, cursor.offset)
                 matches.setdefault(ghost_text, suggestion)
@@ -119,9 +120,6 @@ class SuggestionHistory:
             self._rejected = [
                 rejected for rejected in self._rejected if not _have_same_result(suggestion, rejected, self.text)
             ]
-
-    def _is_rejected(self, suggestion: Suggestion) -> bool:
-        return any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
 
 
 def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[TextChange]:

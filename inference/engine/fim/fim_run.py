@@ -380,13 +380,11 @@ class FimRun(RequestRun[FimEvent]):
         texts = self._texts()
         scores = dict[tuple[str, ...], float]()
 
-        def is_nearly_late() -> bool:
-            """Whether another pass could miss the deadline."""
-            return self._is_after(time.monotonic(), _RERANK_SHARE)
-
         for fill in list(self._fills[index]):
             fills = [*texts[:index], *fill.texts, *texts[index + 1 :]]
-            logprob = yield from region.log_likelihood(decoder, fills, is_nearly_late)
+            logprob = yield from region.log_likelihood(
+                decoder, fills, lambda: self._is_after(time.monotonic(), _RERANK_SHARE)
+            )
             if logprob is None or not self._is_complete():
                 return
             scores[fill.texts] = logprob if scores else logprob + _RERANK_MARGIN_NATS

@@ -136,12 +136,7 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
             "1.5b",
             f"{SLOW_TIMES}, slow to type with; a smaller model: infill-ls models pull qwen2.5-coder-0.5b",
         ),
-        (
-            "1.5b 3b",
-            replace(OLD, estimate_times=at(0.02)),
-            "1.5b",
-            "coder-3b runs here in 8bit, but far too slowly",
-        ),
+        ("1.5b 3b", replace(OLD, estimate_times=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
         ("0.5b 1.5b", OLD, "0.5b", f"{SMALL_OLD}; qwen2.5-coder-1.5b {SLOW_TIMES}"),
         ("0.5b 1.5b", FAST, "1.5b", FAST_TIMES),
         ("0.5b 1.5b 7b", BIG_SERVER, "7b", BIG_TIMES),
@@ -173,11 +168,7 @@ EDITS = [entry for entry in ENTRIES if entry.edit_kind]
         (BIG_GPU, "zeta-2", "runs here in bfloat16"),
         (machine("cuda:0", 80, free=5), "sweep-next-edit-1.5b", "runs here in its own bits"),
         (FAST, "sweep-next-edit-1.5b", "runs here in 8bit, a rewrite in about 4.8 s"),
-        (
-            machine("cpu", 16, estimate_times=at(0.03)),
-            "sweep-next-edit-0.5b",
-            "runs here in 8bit, a rewrite in about 4.6 s",
-        ),
+        (replace(OLD, estimate_times=at(0.03)), "sweep-next-edit-0.5b", "runs here in 8bit, a rewrite in about 4.6 s"),
     ],
 )
 def test_the_edit_model_fits_beside_others_and_keeps_up(place: Machine, name: str, why: str) -> None:

@@ -95,12 +95,10 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
 def test_an_automatic_text_ends_behind_its_first_unlikely_token_but_not_in_a_comment(middle: Engine) -> None:
     whole = fill(middle, *SEGMENTS, quick=True).candidates[0]
     least = min(whole.confidences[0][:-1])
+    sure = "".join(whole.pieces[0][: whole.confidences[0].index(least)])
     answer = fill(middle, *SEGMENTS, quick=True, min_prob=least + 1e-6, reads_ahead=True)
-    unlikely = whole.confidences[0].index(least)
+    assert len(sure) < len(answer.text) < len(whole.texts[0])
     assert whole.texts[0].startswith(answer.text)
-    assert answer.text.startswith("".join(whole.pieces[0][: unlikely + 1]).rstrip())
-    assert len(answer.text) < len(whole.texts[0])
-    assert answer.done.outcome is Outcome.COMPLETE
     assert not middle.is_prefill_pending, "nobody takes all of an unsure text"
     comment = (f"{BEFORE}# ", line(), AFTER)
     assert fill(middle, *comment, quick=True, min_prob=1.0).text == fill(middle, *comment, quick=True).text
