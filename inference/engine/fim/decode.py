@@ -2,8 +2,8 @@
 
 A pass verifies draft tokens and rolls back the rejected ones, so a text is the same with and without them (Stern et
 al., 2018, https://arxiv.org/abs/1811.03115). Drafts are the tokens that followed the same tokens earlier, in the prompt
-or in the text (prompt lookup decoding: Saxena, 2023, https://github.com/apoorvumang/prompt-lookup-decoding), or after
-the same prompt before the last key press. An alternative text takes the token whose log-probability is nearest to the
+(prompt lookup decoding: Saxena, 2023, https://github.com/apoorvumang/prompt-lookup-decoding) or in another text after
+it, such as that before the last key press. An alternative text takes the token whose log-probability is nearest to the
 chosen one's, summed along the text, and continues from there. Nothing is random, so the same request has the same
 answers.
 """
