@@ -25,7 +25,7 @@ SMALL = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "head_dim": 64,
-    "global_head_dim": 64,
+    "global_head_dim": 128,
     "num_global_key_value_heads": 1,
     "num_experts": 64,
     "moe_intermediate_size": 512,
