@@ -30,7 +30,6 @@ class Engine:
         self.model = adapter.name
         self.dtype = adapter.dtype
         self.device = adapter.traits.runs_on or str(adapter.device)
-        self.note = self.loaded.note
         self._fim_adapter = self.loaded.fim_adapter if adapter.traits.is_fim else None
         problem = self._fim_adapter.why_no_fills if self._fim_adapter else None
         if edits:
@@ -41,6 +40,11 @@ class Engine:
             self.context_tokens = fim_prompt.max_snippet_tokens(self.loaded)
         else:
             self.context_tokens = prompt.max_snippet_tokens(self.loaded.vocabulary, self.loaded.infill_config)
+
+    @property
+    def note(self) -> str:
+        """A message about the model for the user, if there is one now."""
+        return "; ".join(filter(None, (self.loaded.note, self.loaded.adapter.note)))
 
     def status_fields(self) -> dict[str, Any]:
         """The fields of `messages.Status` that describe the model."""

@@ -81,7 +81,7 @@ class LoadedModel:
         ends = cast("FimAdapter", adapter).stop_ids if adapter.traits.is_fim else ()
         vocabulary = Vocabulary(adapter.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = ConstraintBuilder(vocabulary, config, adapter.traits.vocabulary_size, adapter.device)
-        model = cls(adapter, config, adapter.traits, vocabulary, constraints, adapter.traits.note)
+        model = cls(adapter, config, adapter.traits, vocabulary, constraints)
         if not adapter.traits.can_score or cross_entropy_versus_uniform(adapter, vocabulary) <= MAX_SHARE_OF_UNIFORM:
             return model
         note = _NO_CODE_NOTE if adapter.traits.is_fim else _UNRELIABLE_SCORES_NOTE

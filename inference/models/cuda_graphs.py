@@ -48,8 +48,10 @@ class CudaGraphCapturer:
 
         return replay
 
-    def capture_next(self, *passes: MutableMapping[Any, Any]) -> bool:
-        """Captures one pass, which takes long. Returns whether there may be more. A failure clears all `passes`."""
+    def capture_next(self, network: Any, *passes: MutableMapping[Any, Any]) -> bool:
+        """Captures one pass, which takes long. Returns whether there may be more. A failure clears all `passes`, and
+        becomes part of `network.note`.
+        """
         scheduled = next((item for group in passes for item in group.values() if item.replay is None), None)
         if scheduled is None:
             return False
@@ -58,6 +60,7 @@ class CudaGraphCapturer:
         except RuntimeError as error:
             self.note = f"it is slower without passes as CUDA graphs, which are not used: {first_error_line(error)}"
             log.warning("%s", self.note)
+            network.note = "; ".join(filter(None, (network.note, self.note)))
             for group in passes:
                 group.clear()
         return not self.note

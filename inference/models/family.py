@@ -42,8 +42,6 @@ class ModelTraits:
     """The most tokens of a `FimAdapter`'s prompt and text together."""
     runs_on: str = ""
     """The compute device, for users, if it differs from `ModelAdapter.device`: "Apple GPU"."""
-    note: str = ""
-    """A message for users about how the model runs, if there is one."""
     free_rows: int = 0
     """Up to this many rows a pass takes about the same time, because its fixed work takes longer, such as reading the
     weights. A denoising step counts the rows of all canvases. 0: every row takes time.
@@ -66,6 +64,8 @@ class ModelAdapter(Protocol):
     """The device of the tensors that it takes and returns."""
     dtype: str
     """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
+    note: str = ""
+    """A message for users about how the model runs now, if there is one."""
 
     def open_prefix(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
         """Opens a prefix, reusing the part that is cached. The caller closes it."""

@@ -162,6 +162,7 @@ def _common(entry: CacheEntry, ids: Sequence[int], exact: bool) -> int:
 class IdlePrefillAdapter(ModelAdapter):
     """A family that keeps its prefixes in a `PrefixCache`, and prefills those of later requests while nobody waits."""
 
+    network: Any
     prefixes: PrefixCache[Any]
     ahead_chunk_tokens: int
     """How many tokens to prefill ahead in one pass, for which a request may have to wait."""
@@ -190,4 +191,6 @@ class IdlePrefillAdapter(ModelAdapter):
             with closing(self.open_prefix(chunk, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread
-        return bool(unread)
+        may_continue = bool(unread) or self.network.run_idle_task()
+        self.note = self.network.note  # to capture a pass may have failed
+        return may_continue

@@ -1,16 +1,22 @@
 """Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
+import hashlib
 import logging
+import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from math import prod
 from typing import Final
 
 import numpy as np
+import platformdirs
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from inference.models import checkpoint_files
@@ -25,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _CPU: Final = torch.device("cpu")
 _WORD_BITS: Final = 32
+_CACHE_FORMAT: Final = 1
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
 _UNPACKED_WEIGHTS: Final = 1 << 18
@@ -38,6 +45,8 @@ class TensorReader:
 
     name: str
     shapes: Mapping[str, tuple[int, ...]]
+    note = ""
+    """See `ModelAdapter.note`."""
 
     def blocks(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
@@ -140,6 +149,46 @@ class SafetensorsReader(TensorReader):
             raise ModelError(f"{self.name}: {file} cannot be loaded: {error}") from error
 
 
+class QuantisedCacheReader(SafetensorsReader):
+    """The tensors of safetensors files. What the first load quantises them to, later ones read from the user's cache.
+
+    There each tensor has a file: a load that was interrupted goes on where it stopped. A file that is missing, damaged
+    or of other weights is written again.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, needed_bytes: float) -> None:
+        """`needed_bytes`: what all weights take, also those that are not quantised. Raises ModelError."""
+        super().__init__(checkpoint)
+        digest = hashlib.sha256(os.fsencode(checkpoint.folder.resolve())).hexdigest()[:16]
+        self._folder = platformdirs.user_cache_path("infill-ls", appauthor=False) / "quantised" / digest
+        self._missing_bytes = needed_bytes - sum(file.stat().st_size for file in self._folder.glob("*.safetensors"))
+
+    def read_quantised(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
+        source, file = self._stored[name].file.resolve(), self._folder / f"{name}.{bits}bit.safetensors"
+        about = f"{_CACHE_FORMAT}, {str(source)!a}, {source.stat().st_size}, {source.stat().st_mtime_ns}"
+        with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
+            parts = {part: opened.get_tensor(part).to(device, copy=True) for part in opened.keys()}  # noqa: SIM118
+            if opened.metadata() == _metadata(about, parts):
+                return PackedWeight(**parts, bits=bits)
+        weight = super().read_quantised(name, shape, bits, device)
+        if not self.note:
+            parts = {part: value.cpu() for part, value in vars(weight).items() if part != "bits"}
+            new = file.with_suffix(".part")
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                if shutil.disk_usage(self._folder).free < self._missing_bytes:
+                    raise OSError(f"{self._missing_bytes / 1e9:.1f} GB do not fit")
+                new.write_bytes(save(parts, _metadata(about, parts)))  # `save_file` maps it: a full disk would kill
+                self._missing_bytes -= new.stat().st_size
+                new.replace(file)
+            except OSError as error:
+                with suppress(OSError):
+                    new.unlink()
+                self.note = f"each start quantises its weights, which {self._folder.parent} cannot keep: {error}"
+                log.warning("%s: %s", self.name, self.note)
+        return weight
+
+
 class GgufReader(TensorReader):
     """The tensors in a GGUF file, each dequantised to float32 on access."""
 
@@ -205,6 +254,15 @@ class StoredRows:
         return torch.from_numpy(
             affine.dequantise(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
         )
+
+
+def _metadata(source: str, parts: dict[str, Tensor]) -> dict[str, str]:
+    """Says whose weights these are, with sums that tell whether they are whole."""
+    metadata = {"source": source}
+    for part, value in parts.items():
+        numbers = value.flatten().view(torch.int16 if value.nbytes % 8 else torch.int64)
+        metadata[part] = f"{value.dtype}, {list(value.shape)}, {int(numbers.sum(dtype=torch.int64))}"
+    return metadata
 
 
 def open_tensors(checkpoint: Checkpoint) -> TensorReader:

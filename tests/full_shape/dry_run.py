@@ -39,7 +39,7 @@ def main() -> None:
     if (score := Path("/proc/self/oom_score_adj")).exists():
         score.write_text("1000")  # where memory runs out, it is this run that ends and no other program
     home = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
-    os.environ[FOLDER_VARIABLE] = str(home / "run")
+    os.environ |= {FOLDER_VARIABLE: str(home / "run"), "XDG_CACHE_HOME": str(home / "cache")}
     (home / "run").mkdir(mode=0o700)
     options = WorkerOptions(str(home / ("model.gguf" if args.gguf else "model")), args.device, "4bit")
     words = ("--model", options.model, "--dtype", "4bit", "--device", args.device)

@@ -46,7 +46,6 @@ class DiffusionGemmaAdapter(IdlePrefillAdapter):
         dtype: str,
         cache_bytes: int,
         runs_on: str = "",
-        note: str = "",
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
         self.name = checkpoint.name
@@ -55,18 +54,15 @@ class DiffusionGemmaAdapter(IdlePrefillAdapter):
         self.network = network
         self.device = network.device
         self.dtype = dtype
+        self.note = network.note
         self.prefixes = new_prefix_cache(network, cache_bytes)
         self.traits = ModelTraits(
             noise=self.infill_config.corruption,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             runs_on=runs_on,
-            note=note,
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
-
-    def run_idle_task(self) -> bool:
-        return super().run_idle_task() or self.network.run_idle_task()
 
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> "EncodedPrefixHandle":
         return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids, ahead=ahead)

@@ -82,7 +82,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled shape, if there is one."""
-        may_continue = self.capturer.capture_next(self._captured, self._readings)
+        may_continue = self.capturer.capture_next(self, self._captured, self._readings)
         if not self._captured:
             self._rows.clear()
         return may_continue
@@ -204,11 +204,11 @@ def fastest_network(model: Any, *, kernels: bool = True) -> DiffusionGemmaNetwor
         return plain
     note = devices.use_triton_kernels(model.modules()) if kernels and plain.dtype == torch.bfloat16 else ""
     network = CudaGraphNetwork(model, CudaGraphCapturer())
+    network.note = note
     network.decode(
         torch.zeros((1, 1), dtype=torch.long, device=network.device),
         None,
         PrefixView(network.empty_layers(), 0, network.rows),
     )
     network.run_idle_task()  # a failure becomes a note for the user
-    network.note = "; ".join(filter(None, (note, network.capturer.note)))
     return network

@@ -83,6 +83,8 @@ class DiffusionNetwork(Protocol):
     vocabulary_size: int
     device: torch.device
     rows: ArrayOps
+    note: str = ""
+    """See `ModelAdapter`."""
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""

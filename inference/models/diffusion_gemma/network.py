@@ -36,8 +36,6 @@ class DiffusionGemmaNetwork(DiffusionNetwork):
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
         self.model = model
-        self.note = ""
-        """A message about the network for the user, if there is one."""
         self._encoder = model.model.encoder.language_model
         self._decoder = model.model.decoder
         self._lm_head = model.lm_head

@@ -17,7 +17,7 @@ from inference.models.devices import DTYPES, FOUR_BIT
 from inference.models.diffusion_gemma.config import TINY_VISION
 from inference.models.family import ModelError, OnProgress
 from inference.models.packed import PackedLinear
-from inference.models.tensor_readers import TensorReader, open_tensors
+from inference.models.tensor_readers import QuantisedCacheReader, TensorReader, open_tensors
 
 _OTHER_BITS = 8
 """The codes of weights outside the experts have at least this many bits, unless the file has fewer."""
@@ -67,7 +67,16 @@ def _code_bits(tensors: TensorReader, name: str, dtype: str) -> int:
     return tensors.code_bits(name, dtype, 0 if ".experts." in name else _OTHER_BITS)
 
 
-def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:
+def open_weights(checkpoint: Checkpoint, dtype: str) -> TensorReader:
+    """The tensors of a checkpoint, those of safetensors in a few bits from a cache. Raises ModelError."""
+    if checkpoint.gguf or not dtype.endswith("bit"):
+        return open_tensors(checkpoint)
+    return QuantisedCacheReader(checkpoint, weight_bytes(checkpoint, dtype))
+
+
+def load_model(
+    checkpoint: Checkpoint, tensors: TensorReader, device: torch.device, dtype: str, progress: OnProgress
+) -> Any:
     """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a dtype that fits there.
 
     Raises ModelError if its weights differ from the checkpoint's description.
@@ -82,7 +91,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str, progres
         raise ModelError(f"{checkpoint.config_file} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
-    return load_by_layers(model, open_tensors(checkpoint), device, dtype, progress).eval()
+    return load_by_layers(model, tensors, device, dtype, progress).eval()
 
 
 def load_by_layers(

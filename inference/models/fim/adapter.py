@@ -70,6 +70,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             ids_around = special[tokens.suffix], special[tokens.middle]
             self._suffixes = KeptSuffixFinder(self.prefixes, *ids_around, lambda ids: tokenizer.decode(ids).count("\n"))
         self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
+        self.note = network.note
         self.token_ms = self.prompt_token_ms = 0.0
         entry = catalogue.find_entry(checkpoint.name) if network.on_cpu or runs_on else None
         usual = "" if runs_on or entry is None else precision.candidate_formats(network.device, None)[0]
@@ -84,7 +85,6 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
             is_fim=True,
             runs_on=runs_on,
             free_rows=network.free_rows,
-            note=network.note,
         )
 
     def open_prefix(self, prefix_ids: Sequence[int], *, ahead: bool = False) -> PromptHandle:
@@ -99,7 +99,7 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         return self.prefixes.tokens_after(ids)
 
     def run_idle_task(self) -> bool:
-        is_busy = super().run_idle_task() or self.network.run_idle_task()
+        is_busy = super().run_idle_task()
         if not is_busy and self._times_key and self._unsaved_passes >= _SAVED_PASSES:
             precision.save_pass_times(self._times_key, precision.PassTimes(self.token_ms, self.prompt_token_ms))
             self._unsaved_passes = 0

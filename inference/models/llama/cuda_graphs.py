@@ -59,7 +59,7 @@ class CudaGraphLlamaNetwork(LlamaNetwork):
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled pass, if there is one."""
-        return self.capturer.capture_next(self._captured)
+        return self.capturer.capture_next(self, self._captured)
 
     def _logits_pass(self, width: int) -> CapturablePass:
         hidden = torch.zeros((1, width, self.config.hidden_size), device=self.device)
@@ -102,7 +102,6 @@ def fastest_network(network: LlamaNetwork) -> LlamaNetwork:
         return network
     faster.forward(torch.zeros((1, 1), dtype=torch.long, device=network.device), faster.empty_cache(1), 1)
     faster.run_idle_task()  # a failure becomes a note for the user
-    faster.note = "; ".join(filter(None, (network.note, faster.capturer.note)))
     return faster
 
 

@@ -256,6 +256,7 @@ class MaskedDiffusionAdapter(ModelAdapter):
         self.tokenizer = tokenizer
         self.device = network.device
         self.dtype = dtype
+        self.note = network.note
         self._memory = SequenceCache()
         tokens = (infill_config.expand_token_id, infill_config.delete_token_id)
         self.traits = ModelTraits(
@@ -263,7 +264,6 @@ class MaskedDiffusionAdapter(ModelAdapter):
             can_resize=None not in tokens and infill_config.sampler.method != ENTROPY_BOUND,
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows after it, so no product of its predictions is a likelihood
-            note=network.note,
         )
 
     @property

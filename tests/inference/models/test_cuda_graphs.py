@@ -19,6 +19,7 @@ from inference.models.cuda_graphs import CudaGraphCapturer, Pass
 from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
+from tests.inference.loaded import gemma
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
 USUAL = [0, 256, 512, 1_024]
@@ -186,11 +187,14 @@ class Stale(AsItIs):
         return lambda: result
 
 
-def test_a_replay_that_differs_is_not_used_and_the_log_says_so(
-    network: DiffusionGemmaNetwork, caplog: pytest.LogCaptureFixture
+def test_a_replay_that_differs_is_not_used_and_users_are_told(
+    engine: Engine, network: DiffusionGemmaNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shapes = CudaGraphNetwork(network.model, Stale())
+    """Also after the model was loaded."""
+    gemma(engine).network = shapes = CudaGraphNetwork(network.model, Stale())
     check(network, shapes, 20, 1, 40)
     assert shapes.captured_shapes == ()
-    assert "without passes as CUDA graphs, which are not used: a replay differs by" in shapes.capturer.note
-    assert shapes.capturer.note in caplog.text
+    assert "without passes" not in engine.note
+    engine.run_idle_task()
+    assert "without passes as CUDA graphs, which are not used: a replay differs by" in engine.note
+    assert shapes.note in caplog.text

@@ -1,6 +1,7 @@
 """Packed weights: the predictions of the unpacked ones, in a third of the memory, and never more while they load."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_p
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from inference.models.packed import PackedLinear, PackedWeight
+from inference.models.tensor_readers import QuantisedCacheReader
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
 from tests.inference.loaded import gemma
@@ -29,6 +31,12 @@ from tests.inference.models.test_diffusion_gguf import write_diffusion_gguf
 
 CPU = torch.device("cpu")
 CODE = "import os\n\n\ndef size(path):\n    if not os.path.exists(path):\n        return 0\n    return os.stat(path)\n"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -52,7 +60,7 @@ def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> t
 
 def loaded(folder: Path, dtype: str) -> Any:
     found = registry.open_checkpoint(str(folder))
-    return weights.load_model(found, CPU, dtype, lambda _fraction, _what: None)
+    return weights.load_model(found, weights.open_weights(found, dtype), CPU, dtype, lambda _fraction, _what: None)
 
 
 def stock(folder: Path) -> Any:
@@ -158,6 +166,50 @@ def test_a_missing_or_misshapen_weight_is_named(copied: Path, name: str, drop: b
         registry.load_model(str(copied), device="cpu", dtype="4bit")
 
 
+LIMITED = """
+import resource, signal, sys
+from inference.models import registry
+signal.signal(signal.SIGXFSZ, getattr(signal, sys.argv[2]))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+print(registry.load_model(sys.argv[1], device="cpu", dtype="4bit").note)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits and another place of the cache")
+def test_what_the_first_load_quantised_later_ones_read(copied: Path, cache: Path) -> None:
+    """Also after one that was killed while it wrote or could not write, and after damage. Other weights it reads."""
+
+    def found() -> tuple[list[float], dict[Path, str]]:
+        logits = rows(DiffusionGemmaNetwork(loaded(copied, "4bit"))).flatten().tolist()
+        return logits, {file: str(load_file(file)) for file in cache.rglob("*.*")}
+
+    expected = found()
+    cut, changed, *others = expected[1]
+    for signals, returned, parts in (("SIG_DFL", -25, 1), ("SIG_IGN", 0, 0)):
+        shutil.rmtree(cache)
+        command = [sys.executable, "-B", "-c", LIMITED, str(copied), signals]  # bytecode would be cut off
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, "each start quantises its weights" in done.stdout) == (returned, not parts)
+        assert len([*cache.rglob("*.part")]) == parts < len([*cache.rglob("*.safetensors")]) < len(others)
+        assert found() == expected
+    cut.write_bytes(cut.read_bytes()[:-1])
+    changed.write_bytes(changed.read_bytes()[:-1] + bytes([changed.read_bytes()[-1] ^ 1]))
+    assert found() == expected
+    file = copied / "model.safetensors"
+    times = file.stat()
+    kept = {file.name.rsplit(".", 2)[0] for file in expected[1]}
+    save_file({name: tensor * (name not in kept) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert found() == expected, "an original was read"
+    os.utime(file)
+    assert found() != expected
+    too_large = QuantisedCacheReader(registry.open_checkpoint(str(copied)), 1e18)
+    os.utime(file, ns=(0, 0))
+    too_large.read_quantised("model.decoder.layers.0.experts.down_proj", (4, 64, 32), 4)
+    assert "1000000000.0 GB do not fit" in too_large.note
+
+
 LAYERS = 4
 EXPERTS_BYTES = 64 * 3 * 512 * 256 * 2
 """What the experts of one layer take in bfloat16: 50 MB."""
@@ -170,7 +222,8 @@ from inference.models.diffusion_gemma import weights
 
 def load(folder):
     checkpoint = registry.open_checkpoint(folder)
-    return weights.load_model(checkpoint, torch.device("cpu"), "4bit", lambda fraction, what: None)
+    tensors = weights.open_weights(checkpoint, "4bit")
+    return weights.load_model(checkpoint, tensors, torch.device("cpu"), "4bit", lambda fraction, what: None)
 
 def memory_bytes(key):
     lines = Path("/proc/self/status").read_text().splitlines()
