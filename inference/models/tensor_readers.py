@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 _CPU: Final = torch.device("cpu")
 _WORD_BITS: Final = 32
-_CACHE_FORMAT: Final = 1
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
 _UNPACKED_WEIGHTS: Final = 1 << 18
@@ -165,7 +164,7 @@ class QuantisedCacheReader(SafetensorsReader):
 
     def read_quantised(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
         source, file = self._stored[name].file.resolve(), self._folder / f"{name}.{bits}bit.safetensors"
-        about = f"{_CACHE_FORMAT}, {str(source)!a}, {source.stat().st_size}, {source.stat().st_mtime_ns}"
+        about = f"format 1, {str(source)!a}, {source.stat().st_size}, {source.stat().st_mtime_ns}"
         with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
             parts = {part: opened.get_tensor(part).to(device, copy=True) for part in opened.keys()}  # noqa: SIM118
             if opened.metadata() == _metadata(about, parts):
@@ -185,7 +184,6 @@ class QuantisedCacheReader(SafetensorsReader):
                 with suppress(OSError):
                     new.unlink()
                 self.note = f"each start quantises its weights, which {self._folder.parent} cannot keep: {error}"
-                log.warning("%s: %s", self.name, self.note)
         return weight
 
 

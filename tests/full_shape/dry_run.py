@@ -70,10 +70,10 @@ def _run(home: Path, options: WorkerOptions, words: tuple[str, ...]) -> dict[str
     loaded_s = time.monotonic() - began
     status = asyncio.run(_status(options))
     process = psutil.Process(status.pid)
-    result = {"dtype": status.dtype, "load_s": loaded_s, "load_peak_bytes": _peak(process)}
+    result = {"dtype": status.dtype, "load_s": loaded_s, "load_peak_bytes": peak_bytes(process)}
     result |= {"loaded_bytes": process.memory_info().rss, "fill_s": _filled(home, words)}
     device_bytes = asyncio.run(_status(options)).device_memory_bytes
-    return result | {"peak_bytes": _peak(process), "device_bytes": device_bytes}
+    return result | {"peak_bytes": peak_bytes(process), "device_bytes": device_bytes}
 
 
 async def _status(options: WorkerOptions) -> Status:
@@ -110,7 +110,7 @@ def _require(done: "subprocess.CompletedProcess[str]", trouble: str) -> None:
         sys.exit(f"dry run: {trouble}: {done.stderr.strip()}")
 
 
-def _peak(process: psutil.Process) -> int:
+def peak_bytes(process: psutil.Process) -> int:
     status = Path(f"/proc/{process.pid}/status")
     if not status.is_file():
         return int(process.memory_info().rss)

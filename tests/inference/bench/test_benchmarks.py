@@ -15,6 +15,7 @@ from inference.bench import latency
 from inference.bench.__main__ import main
 from lsp_server.commands.inference_process import BENCHMARKS
 from tests.e2e.listening import Listening
+from tests.full_shape import made_up
 from tests.inference.bench.conftest import Measured
 from tests.workers import PATIENCE_S
 
@@ -106,25 +107,9 @@ def test_a_peer_that_does_not_start_leaves_no_other_running(tmp_path: Path) -> N
     assert psutil.Process().children() == before
 
 
-SMALL = {
-    "vocab_size": 512,
-    "hidden_size": 64,
-    "intermediate_size": 48,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "global_head_dim": 32,
-    "num_global_key_value_heads": 1,
-    "num_experts": 8,
-    "top_k_experts": 2,
-    "moe_intermediate_size": 32,
-}
-"""The released layer pattern, small enough for any machine."""
-
-
 def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(latency.RANDOM_SHAPES, "small", latency.RELEASED_TEXT_CONFIG | SMALL)
+    small = made_up.SMALL | {"num_hidden_layers": 6, "num_experts": 8, "top_k_experts": 2}
+    monkeypatch.setitem(latency.RANDOM_SHAPES, "small", latency.RELEASED_TEXT_CONFIG | small)
     parser = argparse.ArgumentParser()
     latency.add_arguments(parser)
     result = json.loads(json.dumps(latency.measure(parser.parse_args(["--random", "small"]), (64, 256))))

@@ -196,8 +196,7 @@ def test_what_the_first_load_quantised_later_ones_read(copied: Path, cache: Path
     cut.write_bytes(cut.read_bytes()[:-1])
     changed.write_bytes(changed.read_bytes()[:-1] + bytes([changed.read_bytes()[-1] ^ 1]))
     assert found() == expected
-    file = copied / "model.safetensors"
-    times = file.stat()
+    times = (file := copied / "model.safetensors").stat()
     kept = {file.name.rsplit(".", 2)[0] for file in expected[1]}
     save_file({name: tensor * (name not in kept) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -205,8 +204,7 @@ def test_what_the_first_load_quantised_later_ones_read(copied: Path, cache: Path
     os.utime(file)
     assert found() != expected
     too_large = QuantisedCacheReader(registry.open_checkpoint(str(copied)), 1e18)
-    os.utime(file, ns=(0, 0))
-    too_large.read_quantised("model.decoder.layers.0.experts.down_proj", (4, 64, 32), 4)
+    too_large.read_quantised("model.decoder.layers.0.experts.down_proj", (4, 64, 32), 8)
     assert "1000000000.0 GB do not fit" in too_large.note
 
 
@@ -215,26 +213,16 @@ EXPERTS_BYTES = 64 * 3 * 512 * 256 * 2
 """What the experts of one layer take in bfloat16: 50 MB."""
 PEAK = """
 import json, sys
-from pathlib import Path
-import torch
-from inference.models import packed, registry
-from inference.models.diffusion_gemma import weights
+import psutil
+from tests.full_shape.dry_run import peak_bytes
+from tests.inference.models.test_four_bit import Path, loaded, packed
 
-def load(folder):
-    checkpoint = registry.open_checkpoint(folder)
-    tensors = weights.open_weights(checkpoint, "4bit")
-    return weights.load_model(checkpoint, tensors, torch.device("cpu"), "4bit", lambda fraction, what: None)
-
-def memory_bytes(key):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
-
-load(sys.argv[1])  # what torch and the libraries take is there now
+loaded(Path(sys.argv[1]), "4bit")  # what torch and the libraries take is there now
 Path("/proc/self/clear_refs").write_text("5")
-before = memory_bytes("VmRSS")
-model = load(sys.argv[2])
+before = psutil.Process().memory_info().rss
+model = loaded(Path(sys.argv[2]), "4bit")
 result = sum(packed.weight_bytes_by_name(model.model.decoder).values())
-print(json.dumps({"result": result, "peak": memory_bytes("VmHWM") - before}))
+print(json.dumps({"result": result, "peak": peak_bytes(psutil.Process()) - before}))
 """
 
 
