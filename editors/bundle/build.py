@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from install import this_platform
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -61,11 +62,6 @@ PLATFORMS = {
     "macos-arm64": Platform(("macosx_14_0_arm64",), "darwin", "arm64", "Darwin", "macOS 14 or newer"),
     "windows-amd64": Platform(("win_amd64",), "win32", "AMD64", "Windows", "Windows 10 or newer"),
 }
-_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
-
-
-def this_platform() -> str:
-    return f"{_NAMES.get(sys.platform, sys.platform)}-{os.uname().machine if os.name == 'posix' else 'amd64'}"
 
 
 def markers(platform: Platform, python: str) -> dict[str, str]:
@@ -144,7 +140,7 @@ def check_torch(folder: Path, platform: Platform, *, cuda: bool) -> None:
         found, wanted = ("without CUDA", "CUDA") if cuda else ("with CUDA", "the CPU")
         sys.exit(
             f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted} "
-            "(pytorch.org names PyTorch's own under Get Started)"
+            f"(PyTorch's own is https://download.pytorch.org/whl/{'cu130' if cuda else 'cpu'})"
         )
 
 
@@ -237,8 +233,6 @@ def fill(folder: Path, options: argparse.Namespace) -> None:
     write_licences(folder / "licences", wheels, options.model, licence)
     for name in ("install.py", "install.cmd" if platform.system == "Windows" else "install.sh", "README.txt"):
         shutil.copy(HERE / name, folder)
-    if platform.system == "Darwin":
-        (folder / "install.sh").rename(folder / "install.command")
     files = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*") if path.is_file()}
     about = {
         "name": "infill-ls",
@@ -261,6 +255,8 @@ def main() -> int:
     parser.add_argument("--cuda", action="store_true", help="with a torch for CUDA")
     parser.add_argument("--to", type=Path, default=ROOT / "dist", help="the folder for the file (default: dist)")
     options = parser.parse_args()
+    if options.platform not in PLATFORMS:
+        parser.error(f"there is no PyTorch for {options.platform}; --platform names another")
     cuda = "-cuda" if options.cuda else ""
     name = f"infill-ls-{VERSION}-{options.platform}{cuda}-python{options.python_version}"
     options.to.mkdir(parents=True, exist_ok=True)

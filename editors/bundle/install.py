@@ -8,6 +8,7 @@ file, so that it can say which one the bundle needs.
 """
 
 import argparse
+import errno
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 WINDOWS = os.name == "nt"
@@ -23,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 HOME = (Path.home() / ".infill-ls").resolve()  # both plugins look for the server here; may be a link to another disk
 ABOUT = "bundle.json"
 TRY = "import torch, inference.worker, lsp_server.server"
+SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 IS_USED = """if True:
     import os, psutil, sys
     others = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
@@ -64,7 +67,7 @@ def read_about(folder: Path) -> dict:
 def output_of(*words: object) -> str:
     """The output of a program that no setting of the user leads elsewhere. Raises InstallError with its last words."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-    environment["PIP_CONFIG_FILE"] = os.devnull
+    environment.update(PIP_CONFIG_FILE=os.devnull, PYTHONUTF8="1")
     command = [str(word) for word in words]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=False)
     told = done.stdout.decode("utf-8", "replace").strip()
@@ -89,6 +92,26 @@ class Steps:
         start = time.monotonic()
         result = work(*arguments)
         say(f"{time.monotonic() - start:.0f} s{', ' + result if result else ''}")
+
+
+def this_platform() -> str:
+    return f"{SYSTEMS.get(sys.platform, sys.platform)}-{'amd64' if WINDOWS else os.uname().machine}"
+
+
+def claim(folder: Path) -> int:
+    """Keeps another installer out until what is returned is closed, or this program ends. Some disks cannot do that."""
+    try:
+        if WINDOWS:
+            return os.open(str(folder / "installing"), os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
+        import fcntl
+
+        claimed = os.open(str(folder), os.O_RDONLY)
+        fcntl.flock(claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (FileExistsError, BlockingIOError):
+        raise InstallError(f"another installer is at work in {folder}. Wait for it, then try again.") from None
+    except OSError:
+        pass  # a disk without such locks
+    return claimed
 
 
 def use_right_python(wanted: str) -> None:
@@ -137,13 +160,17 @@ def make_environment(environment: Path) -> None:
     venv.EnvBuilder(symlinks=not WINDOWS, with_pip=False).create(str(environment))
 
 
-def install_packages(environment: Path) -> str:
+def install_packages(environment: Path, needs: str) -> str:
     """With the bundle's own pip: some systems' Python has none. What is used is compiled when it is first used."""
     wheels = HERE / "wheels"
     [pip], [own] = wheels.glob("pip-*.whl"), wheels.glob("infill_ls-*.whl")
     options = ("--quiet", "--no-index", "--no-cache-dir", "--no-compile", "--disable-pip-version-check")
     words = (pip / "pip", "install", *options, "--find-links", wheels, f"{own}[http]")
-    output_of(program(environment, "python"), *words)
+    try:
+        output_of(program(environment, "python"), *words)
+    except InstallError as error:
+        needs = f"\nThe packages need {needs}." if "No matching distribution" in str(error) else ""
+        raise InstallError(f"{error}{needs}") from None
     return f"{len(list(wheels.iterdir())) - 1} packages, {size(bytes_in(environment))}"
 
 
@@ -165,6 +192,11 @@ def add_model_and_plugins(environment: Path) -> None:
         shutil.copy(str(file), str(environment))
 
 
+def try_once(environment: Path) -> str:
+    output_of(program(environment, "python"), "-P", "-c", TRY)
+    return output_of(program(environment, "infill-ls"), "--version")
+
+
 def switch(folder: Path, environment: Path) -> None:
     """Replaces the plugins and this file, and makes `bin/infill-ls`, which editors start, the new environment's."""
     for name in ("nvim", "licences"):
@@ -181,6 +213,8 @@ def switch(folder: Path, environment: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     shutil.copy(str(new), f"{target}.new")
     shutil.copy(str(HERE / ABOUT), str(folder))
+    if WINDOWS and target.exists():  # it may run: then it can be renamed, but not replaced
+        target.replace(f"{target}.before-{environment.name}")
     Path(f"{target}.new").replace(target)
 
 
@@ -204,16 +238,24 @@ def remove_earlier(folder: Path, environment: Path) -> None:
             say(f"An editor still uses {earlier}. Restart your editors; the next update removes it.")
         elif earlier != environment:
             shutil.rmtree(str(earlier), ignore_errors=True)
+    for program_before in folder.glob("bin/*.before-*"):
+        with suppress(OSError):
+            program_before.unlink()
 
 
 def install(folder: Path) -> None:
-    about, before = read_about(HERE), read_about(folder)
+    about, ours = read_about(HERE), read_about(folder)
+    before = ours if (folder / "bin").is_dir() else {}  # an installer may have been killed
     if not about or not (HERE / "wheels").is_dir():
         raise InstallError(f"{HERE} holds no whole bundle. Unpack the whole bundle, and start the installer there.")
     if HERE in (folder, *folder.parents) or (folder / "wheels").exists():
         raise InstallError(f"{folder} is the unpacked bundle's. Choose an empty folder with --folder FOLDER")
+    if about["platform"] != this_platform():
+        raise InstallError(
+            f"this bundle is for {about['platform']}, and this is {this_platform()}. Take the bundle for that."
+        )
     use_right_python(about["python"])
-    if not before and folder.is_dir() and any(folder.iterdir()):
+    if not ours and folder.is_dir() and any(folder.iterdir()):
         raise InstallError(f"{folder} holds other files. Choose an empty folder with --folder FOLDER")
     needed = about["environment_bytes"] + bytes_in(HERE / "models")
     say("infill-ls {version} for {platform}, Python {python}, with the model {model}".format(**about))
@@ -221,6 +263,7 @@ def install(folder: Path) -> None:
     say(f"{what} {folder} ({size(needed)}). Nothing else is changed, and no network is used.")
     check_space(folder, needed)
     folder.mkdir(parents=True, exist_ok=True)
+    claimed = claim(folder)
     if not before:
         shutil.copy(str(HERE / ABOUT), str(folder))  # from here on the folder is ours
     numbers = [int(path.name[len("env-") :]) for path in environments(folder)]
@@ -229,41 +272,45 @@ def install(folder: Path) -> None:
     try:
         steps.run("checking the bundle's files", check_files, about["files"])
         steps.run("making a Python environment", make_environment, environment)
-        steps.run("installing packages", install_packages, environment)
+        steps.run("installing packages", install_packages, environment, about["needs"])
         steps.run("adding the model and the plugins", add_model_and_plugins, environment)
-        steps.run("starting it once", output_of, program(environment, "python"), "-I", "-c", TRY)
+        steps.run("starting it once", try_once, environment)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short, and half of it would be neither old nor new
         steps.run("putting the server and the plugins in place", switch, folder, environment)
     except BaseException:
         if before:
             shutil.rmtree(str(environment), ignore_errors=True)
         else:
-            delete(folder)
+            delete(folder, claimed)
         say(f"\nNot installed. {before['version'] + ' stays as it was.' if before else 'Nothing is left of it.'}")
         raise
     remove_earlier(folder, environment)
-    told = output_of(program(environment, "infill-ls"), "--version")
-    say(f"Installed {told} in {time.monotonic() - steps.start:.0f} s")
+    say(f"Installed in {time.monotonic() - steps.start:.0f} s")
     say_how_to_go_on(folder)
 
 
+def lua(text: str) -> str:
+    return f"[[{text}]]" if "'" in text else f"'{text}'"
+
+
 def say_how_to_go_on(folder: Path) -> None:
-    server, plugin = folder / "bin" / program(folder, "infill-ls").name, (folder / "nvim").as_posix()
+    server = folder / "bin" / program(folder, "infill-ls").name
+    plugin, command = lua((folder / "nvim").as_posix()), lua(server.as_posix())
     [vsix] = folder.glob("infill-ls-*.vsix")
     elsewhere = folder != HOME
-    options = f"{{ cmd = {{ '{server.as_posix()}', 'serve' }} }}" if elsewhere else ""
+    options = f"{{ cmd = {{ {command}, 'serve' }} }}" if elsewhere else ""
     words = f' --folder "{folder}"' if elsewhere else ""
     say(f'\nVS Code:  code --install-extension "{vsix}"')
     if elsewhere:
         say(f"          and set infill.executable to {server}")
-    say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend('{plugin}')")
+    say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend({plugin})")
     say(f"                           require('infill').setup({options})")
     say(f"Others:   the command is {server} serve")
     say("\nTo update, run the installer of a newer bundle. To remove:")
     say(f'  {"py" if WINDOWS else "python3"} "{folder / "install.py"}" --remove{words}')
 
 
-def delete(folder: Path) -> bool:
+def delete(folder: Path, claimed: int) -> bool:
     """Deletes what the installer made, last what says so. Returns whether nothing else was in the folder."""
     for path in (*environments(folder), folder / "bin", folder / "nvim", folder / "licences"):
         if path.exists():
@@ -271,6 +318,7 @@ def delete(folder: Path) -> bool:
     for path in (*folder.glob("infill-ls-*.vsix"), *(folder / name for name in ("install.py", "README.txt", ABOUT))):
         if path.exists():
             path.unlink()
+    os.close(claimed)
     if any(folder.iterdir()):
         return False
     folder.rmdir()
@@ -282,18 +330,18 @@ def remove(folder: Path) -> None:
         raise InstallError(f"{folder} is an unpacked bundle, not an installation. Delete it yourself.")
     if not read_about(folder):
         raise InstallError(f"{folder} holds no installation. If it is elsewhere, name the folder with --folder FOLDER")
-    kept = ""
+    claimed, kept = claim(folder), ""
     for environment in environments(folder):
         if is_used(environment):
             raise InstallError("an editor uses infill-ls. Close your editors, then try again.")
         if program(environment, "python").exists():
             try:
-                told = output_of(program(environment, "python"), "-I", "-c", USER_FOLDERS)
+                told = output_of(program(environment, "python"), "-P", "-c", USER_FOLDERS)
             except InstallError:
                 continue  # it was never finished
             kept = ", ".join(path for path in told.splitlines() if Path(path).exists())
     before = bytes_in(folder)
-    is_empty = delete(folder)
+    is_empty = delete(folder, claimed)
     freed = before - (0 if is_empty else bytes_in(folder))
     say(f"Removed infill-ls from {folder} ({size(freed)}).{'' if is_empty else ' Your other files there stay.'}")
     say("If you installed VS Code's extension: code --uninstall-extension infill-ls.infill")
@@ -301,18 +349,25 @@ def remove(folder: Path) -> None:
         say(f"Your settings, statistics and logs stay: {kept}")
 
 
+def told(error: Exception, folder: Path) -> str:
+    """What a user reads of it: a full disk has many names, in Python's words and in pip's."""
+    what = f"{error.filename or folder}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    is_full = any(
+        f"[Errno {number}]" in str(error) for number in (errno.ENOSPC, getattr(errno, "EDQUOT", 0), errno.EFBIG)
+    )
+    return what + (". Make room, or choose another disk with --folder FOLDER" if is_full else "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Installs infill-ls from this bundle, without a network.")
     parser.add_argument("--folder", default=str(HOME), help="where to install it (default: %(default)s)")
     parser.add_argument("--remove", action="store_true", help="remove it")
     options = parser.parse_args()
-    folder = Path(os.path.expandvars(options.folder)).expanduser().resolve()
+    folder = Path(options.folder).expanduser().resolve()
     try:
         (remove if options.remove else install)(folder)
-    except InstallError as error:
-        sys.exit(f"infill-ls: {error}")
-    except OSError as error:
-        sys.exit(f"infill-ls: {error.filename or folder}: {error.strerror or error}")
+    except (InstallError, OSError) as error:
+        sys.exit(f"infill-ls: {told(error, folder)}")
     except KeyboardInterrupt:
         sys.exit("infill-ls: stopped" + ("; start it again to remove the rest" if options.remove else ""))
 
