@@ -1,4 +1,4 @@
-# Each target does all of its own set-up; only Python 3.11 or newer and make are needed.
+# Each target does all of its own set-up; only Python 3.11 to 3.14 and make are needed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -137,11 +137,15 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# constraints.txt holds the versions the tests passed with; pyproject.toml holds the ranges that users install.
+# constraints.txt holds the versions the tests passed with; pyproject.toml holds the ranges that users install. uv takes
+# torch for this machine's GPU, or the small one without CUDA; where it cannot, pip takes what its index has.
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$(PYTHON) is not \
-	Python 3.11 or newer with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: make PYTHON=python3.13" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { echo "$(PYTHON) is not \
+	Python 3.11 to 3.14 with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: make PYTHON=python3.13" >&2; exit 1; }
+	@echo "installing packages into $(VENV) takes some minutes"
 	$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv && $(BIN)/uv pip install --quiet \
+		--python $(BIN)/python --torch-backend auto -c constraints.txt torch 2>/dev/null || true
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 

@@ -89,7 +89,7 @@ async function refine(parts: Parts): Promise<void> {
 function isKnown(client: LanguageClient, command: string): boolean {
   const known = client.initializeResult?.capabilities.executeCommandProvider?.commands.includes(command) === true;
   if (!known) {
-    void vscode.window.showWarningMessage(`This infill-ls does not know ${command}; update it: pipx upgrade infill-ls`);
+    void vscode.window.showWarningMessage(`This infill-ls does not know ${command}; update it as you installed it`);
   }
   return known;
 }

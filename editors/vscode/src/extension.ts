@@ -1,4 +1,5 @@
 /** The extension: one server, one status item, and the parts that draw. */
+import * as os from 'node:os';
 import * as vscode from 'vscode';
 import { registerCommands } from './commands';
 import { DraftView } from './draft_view';
@@ -7,7 +8,7 @@ import { Inline } from './inline';
 import { install, offerInstall } from './install';
 import { ModelOffer } from './model_offer';
 import { NextEdits } from './next_edit';
-import { OwnServer } from './own_server';
+import { OwnServer, serversFolder } from './own_server';
 import { Preview } from './preview';
 import { watchPython } from './python';
 import { asked, section, Server } from './server';
@@ -26,7 +27,7 @@ let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel('infill-ls', { log: true });
-  const own = new OwnServer(context.globalStorageUri.fsPath, context.asAbsolutePath('dist'));
+  const own = new OwnServer(serversFolder(process.platform === 'win32', os.homedir(), context.globalStorageUri.fsPath), context.asAbsolutePath('dist'));
   const bar = new StatusBar();
   const view = new DraftView();
   const preview = new Preview(view);

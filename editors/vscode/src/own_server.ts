@@ -5,8 +5,10 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 
 const WINDOWS = process.platform === 'win32';
-const PYTHONS = WINDOWS ? ['py', 'python'] : ['python3.13', 'python3.12', 'python3.11', 'python3'];
-const IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))';
+const PYTHONS = WINDOWS
+  ? [['py', '-3.13'], ['py', '-3.12'], ['py', '-3.11'], ['py', '-3.14'], ['python']]
+  : [['python3.13'], ['python3.12'], ['python3.11'], ['python3.14'], ['python3']];
+const FITS = 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))';
 /** Variables that would lead pip or Python to another environment. */
 const ELSEWHERE = ['PIP_TARGET', 'PIP_PREFIX', 'PIP_ROOT', 'PIP_USER', 'PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV', 'UV_TARGET', 'UV_PREFIX', 'UV_SYSTEM_PYTHON'];
 /** The window that installs; its process must be alive. */
@@ -16,7 +18,7 @@ const USED_BY = 'used-by-';
 /** Exists once everything is installed. */
 const COMPLETE = 'complete';
 
-const NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv), and no uv, on PATH. Install one of them, then try again.';
+const NO_PYTHON = 'there is no Python 3.11 to 3.14 with its module venv (Debian and Ubuntu: python3-venv), and no uv, on PATH. Install one of them, then try again.';
 
 /** Stopped by the user, who needs no explanation. */
 export class Cancelled extends Error {}
@@ -28,10 +30,15 @@ export interface Watcher {
   onCancel(stop: () => void): void;
 }
 
+/** The folder for its servers. On Windows not the extension's, in AppData: paths there may have 260 characters, and the Store's Python writes elsewhere. */
+export function serversFolder(windows: boolean, home: string, storage: string): string {
+  return windows ? path.win32.join(home, '.infill-ls-vscode') : storage;
+}
+
 export class OwnServer {
   private hash: string | undefined;
 
-  /** `storage`: the extension's own folder on this machine. `wheels`: the folder with the one wheel. */
+  /** `storage`: a folder of the extension's own on this machine. `wheels`: the folder with the one wheel. */
   constructor(private readonly storage: string, private readonly wheels: string) {}
 
   /** The installed program: that of this extension, otherwise of an earlier one; undefined if there is none whose Python is still there. */
@@ -76,7 +83,7 @@ export class OwnServer {
       fs.writeFileSync(path.join(folder, COMPLETE), '');
       fs.rmSync(path.join(folder, OWNER));
     } catch (error) {
-      fs.rmSync(folder, { recursive: true, force: true });
+      fs.rmSync(folder, { recursive: true, force: true, maxRetries: 10 }); // Windows keeps what a program has just left
       throw runs.cancelled ? new Cancelled() : error;
     }
   }
@@ -90,7 +97,7 @@ export class OwnServer {
     if (uv !== undefined) {
       await runs.run(uv, ['venv', '--python', '>=3.11,<3.15', environment]);
     } else if (base !== undefined) {
-      await runs.run(base, ['-m', 'venv', environment]);
+      await runs.run(base[0], [...base.slice(1), '-m', 'venv', environment]);
       uv = await runs.run(python, ['-m', 'pip', 'install', '--disable-pip-version-check', 'uv']).then(
         () => path.join(path.dirname(python), WINDOWS ? 'uv.exe' : 'uv'), () => undefined);
     } else {
@@ -188,10 +195,11 @@ async function works(program: string, words: string[]): Promise<boolean> {
   return new Promise((resolve) => execFile(program, words, { env: ownEnvironment(), timeout: 20_000 }, (error) => resolve(error === null)));
 }
 
-async function findPython(): Promise<string | undefined> {
-  for (const python of PYTHONS) {
-    if (await works(python, ['-c', IS_NEW_ENOUGH])) {
-      return python;
+/** The words that start it. */
+async function findPython(): Promise<[string, ...string[]] | undefined> {
+  for (const [program, ...words] of PYTHONS) {
+    if (program !== undefined && (await works(program, [...words, '-c', FITS]))) {
+      return [program, ...words];
     }
   }
   return undefined;
@@ -232,7 +240,7 @@ class Runs {
     if (this.cancelled) {
       throw new Cancelled();
     }
-    const child = (this.child = spawn(program, words, { env: ownEnvironment(), detached: !WINDOWS, stdio: ['ignore', 'pipe', 'pipe'] }));
+    const child = (this.child = spawn(program, words, { env: ownEnvironment(), detached: !WINDOWS, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] }));
     let output = '';
     const onOutput = (data: Buffer): void => {
       output += data.toString('utf8');

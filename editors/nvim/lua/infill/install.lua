@@ -2,15 +2,18 @@
 
 local M = {}
 
-local PYTHONS = { 'python3.13', 'python3.12', 'python3.11', 'python3' }
-local IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
+local WINDOWS = vim.fn.has('win32') == 1
+local BIN, EXE = WINDOWS and 'Scripts' or 'bin', WINDOWS and '.exe' or ''
+local PYTHONS = WINDOWS and { { 'py', '-3.13' }, { 'py', '-3.12' }, { 'py', '-3.11' }, { 'py', '-3.14' }, { 'python' } }
+  or { { 'python3.13' }, { 'python3.12' }, { 'python3.11' }, { 'python3.14' }, { 'python3' } }
+local FITS = 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
 --- Variables that would lead pip or Python to another environment; an empty one counts as unset. uv takes pip's index.
 local ENV = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
 ENV.UV_DEFAULT_INDEX = vim.env.UV_DEFAULT_INDEX or vim.env.UV_INDEX_URL or vim.env.PIP_INDEX_URL
 
-local BUNDLED = '~/.infill-ls/bin/infill-ls'
+local BUNDLED = '~/.infill-ls/bin/infill-ls' .. EXE
 local CANCELLED = 'it was cancelled'
-local NO_PYTHON = 'there is no Python 3.11 or newer with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
+local NO_PYTHON = 'there is no Python 3.11 to 3.14 with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
   .. 'install it, then run `:Infill install` again'
 local NO_INDEX = 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, '
   .. 'PIP_INDEX_URL. Then start Neovim again.'
@@ -19,13 +22,15 @@ local DISK_FULL = 'the disk is full; make room (1.3 GB, with CUDA 4.8 GB), then 
 --- The program that runs now; nil when nothing is being installed.
 ---@type vim.SystemObj?
 local running = nil
+local cancelled = false
 
 local function notify(message, level)
   require('infill').notify(message, level)
 end
 
+--- On Windows not in AppData, where the Store's Python writes elsewhere.
 local function environment()
-  return vim.fs.joinpath(vim.fn.stdpath('data'), 'infill-ls')
+  return WINDOWS and vim.fs.normalize('~/.infill-ls-nvim') or vim.fs.joinpath(vim.fn.stdpath('data'), 'infill-ls')
 end
 
 --- The server that a bundle installed (editors/bundle/install.py), or `:Infill install`; nil if there is none.
@@ -35,7 +40,7 @@ function M.program()
   if vim.fn.executable(bundled) == 1 then
     return bundled
   end
-  local file = vim.fs.joinpath(environment(), 'bin', 'infill-ls')
+  local file = vim.fs.joinpath(environment(), BIN, 'infill-ls' .. EXE)
   return vim.uv.fs_stat(vim.fs.joinpath(environment(), 'complete')) and vim.fn.executable(file) == 1 and file or nil
 end
 
@@ -55,10 +60,11 @@ local function checkout()
   return root and vim.uv.fs_stat(vim.fs.joinpath(root, 'lsp_server')) and root or nil
 end
 
----@return string?
+--- The words that start it.
+---@return string[]?
 local function find_python()
-  return vim.iter(PYTHONS):find(function(name)
-    return vim.fn.executable(name) == 1 and vim.system({ name, '-c', IS_NEW_ENOUGH }):wait().code == 0
+  return vim.iter(PYTHONS):find(function(words)
+    return vim.fn.executable(words[1]) == 1 and vim.system(vim.list_extend({ unpack(words) }, { '-c', FITS })):wait().code == 0
   end)
 end
 
@@ -94,9 +100,9 @@ local function run(words)
     assert(coroutine.resume(here, done))
   end))
   local done = coroutine.yield() ---@type vim.SystemCompleted
-  if done.signal ~= 0 then
+  if cancelled then
     error(CANCELLED, 0)
-  elseif done.code ~= 0 then
+  elseif done.code ~= 0 or done.signal ~= 0 then
     error(failure(vim.fs.basename(words[1]), output), 0)
   end
 end
@@ -108,7 +114,7 @@ end
 local function with_uv(python, root)
   local uv, done, problem = 'uv', true, nil
   if vim.fn.executable(uv) == 0 then
-    uv = vim.fs.joinpath(vim.fs.dirname(python), uv)
+    uv = vim.fs.joinpath(vim.fs.dirname(python), uv .. EXE)
     done, problem = pcall(run, { python, '-m', 'pip', 'install', '--disable-pip-version-check', 'uv' })
   end
   if done then
@@ -122,11 +128,11 @@ local function with_uv(python, root)
 end
 
 ---@param root string
----@param base string a Python
+---@param base string[] what starts a Python
 local function install(root, base)
-  local python = vim.fs.joinpath(environment(), 'bin', 'python')
+  local python = vim.fs.joinpath(environment(), BIN, 'python' .. EXE)
   vim.fn.delete(environment(), 'rf')
-  run({ base, '-m', 'venv', environment() })
+  run(vim.list_extend({ unpack(base) }, { '-m', 'venv', environment() }))
   if not with_uv(python, root) then
     run({ python, '-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar', 'off', root })
   end
@@ -145,6 +151,7 @@ function M.run(start)
     return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
   notify('installing infill-ls takes some minutes and 1.3 GB, with CUDA 4.8 GB; `:Infill cancel` stops it', vim.log.levels.INFO)
+  cancelled = false
   coroutine.wrap(function()
     local done, problem = pcall(install, root, python)
     if done then
@@ -160,7 +167,12 @@ end
 --- Stop an installation that is in progress.
 function M.cancel()
   if running then
-    vim.uv.kill(-running.pid, 'sigterm') -- with its children
+    cancelled = true
+    if WINDOWS then
+      vim.system({ 'taskkill', '/pid', tostring(running.pid), '/t', '/f' })
+    else
+      vim.uv.kill(-running.pid, 'sigterm') -- with its children
+    end
   end
 end
 
