@@ -352,9 +352,7 @@ def remove(folder: Path) -> None:
 def told(error: Exception, folder: Path) -> str:
     """What a user reads of it: a full disk has many names, in Python's words and in pip's."""
     what = f"{error.filename or folder}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
-    is_full = any(
-        f"[Errno {number}]" in str(error) for number in (errno.ENOSPC, getattr(errno, "EDQUOT", 0), errno.EFBIG)
-    )
+    is_full = any(f"[Errno {number}]" in str(error) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
     return what + (". Make room, or choose another disk with --folder FOLDER" if is_full else "")
 
 

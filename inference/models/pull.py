@@ -37,7 +37,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _LINE_EVERY_S = 2.0
 _JSON_EVERY_S = 0.2
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 _QUERY = re.compile(r"\?\S+")
 """The query of a URL: it may be signed."""
 
@@ -210,8 +210,8 @@ def _failure_reason(error: Exception, target: PullTarget) -> str:
         return f"the hub's answer about {target.repo} is invalid: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return f"{error.filename} is a link, and links are not followed here; remove it and run this again"
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return f"the disk is full at {target.folder}; make room{again}"
+    if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
+        return f"{target.folder}: {error.strerror}; make room, or set HF_HOME to a folder that you may write to{again}"
     reason = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
     return f"the transfer broke off: {type(error).__name__}: {reason}; behind a proxy set HTTPS_PROXY{again}"
 

@@ -1,5 +1,6 @@
 """`make bundle`, and its installer in an empty home without a network: ghost text in real VS Code and real Neovim."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -39,7 +40,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an unpacked bundle with the real model, if it is here, or the embedded one."""
     if reason := why_missing():
         not_tested(reason)
-    made = tmp_path_factory.mktemp("bundle")
+    made = tmp_path_factory.mktemp("it's a bundle")
     build = (sys.executable, EDITORS / "bundle" / "build.py", "--model", MODEL, "--to", made)
     subprocess.run(build, cwd=ROOT, env={**os.environ, "TORCH_INDEX": "", "HF_HOME": constants.HF_HOME}, check=True)
     [file] = made.glob("*.zip")
@@ -122,6 +123,7 @@ def test_vs_code_has_ghost_text_and_an_update_leaves_it_alone(
     ("change", "says"),
     [
         ({"python": "3.99"}, "this bundle is for Python 3.99"),
+        ({"platform": "other"}, "this bundle is for other, and this is linux-"),
         ({"environment_bytes": 10**18}, "Make room, or choose another disk"),
         ({"files": {"wheels/lost.whl": ""}}, "lost.whl: No such file or directory. Unpack the bundle again"),
         ({"files": {"install.py": "0" * 64}}, "install.py is damaged"),
@@ -151,6 +153,23 @@ def test_a_folder_with_other_files_is_left_alone(bundle: Path, tmp_path: Path) -
         status, said = installer(bundle, tmp_path, None, *words, "--folder", str(tmp_path))
         assert status == 1 and says in said, said
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(bundle: Path, tmp_path: Path) -> None:
+    limited = f'ulimit -f 2000; exec sh "{bundle}/install.sh" --folder "{tmp_path}/$folder"'
+    environment = {"HOME": str(tmp_path), "PATH": SYSTEM_PATH, "folder": "a $HOME"}
+    done = subprocess.run(["sh", "-c", limited], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Nothing is left of it" in done.stdout, done.stdout
+    assert "Make room, or choose another disk" in done.stderr and not list(tmp_path.iterdir()), done.stderr
+
+
+def test_one_installer_works_at_a_time(installed: Path, bundle: Path, home: Path) -> None:
+    at_work = os.open(installed, os.O_RDONLY)
+    fcntl.flock(at_work, fcntl.LOCK_EX)
+    for words in [(), ("--remove",)]:
+        status, said = installer(bundle, home, None, *words)
+        assert status == 1 and "another installer is at work" in said, said
+    os.close(at_work)
 
 
 def test_only_an_installation_is_updated_or_removed(bundle: Path, tmp_path: Path) -> None:

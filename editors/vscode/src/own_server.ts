@@ -214,7 +214,7 @@ function ownEnvironment(): NodeJS.ProcessEnv {
 
 /** Why a program failed, by its output, and what to do. */
 export function failureOf(program: string, output: string): string {
-  if (/No space left on device/i.test(output)) {
+  if (/No space left on device|quota exceeded|not enough space on the disk/i.test(output)) {
     return 'the disk is full. Make room (1.3 GB, with CUDA 4.8 GB), then try again.';
   }
   if (/connection broken by|error sending request|confirming the ssl certificate/i.test(output)) {

@@ -10,7 +10,9 @@ test('an index that cannot be reached is said, not what pip makes of it', () => 
 });
 
 test('a full disk is said', () => {
-  assert.match(failureOf('python', 'ERROR: [Errno 28] No space left on device\n'), /^the disk is full/);
+  for (const sign of ['ERROR: [Errno 28] No space left on device', '[Errno 122] Disk quota exceeded', 'There is not enough space on the disk. (os error 112)']) {
+    assert.match(failureOf('python', `${sign}\n`), /^the disk is full/);
+  }
 });
 
 test('any other failure is told by the last line', () => {

@@ -73,11 +73,14 @@ end
 ---@param output string
 ---@return string
 local function failure(name, output)
-  if output:find('No space left on device', 1, true) then
+  local function says(signs)
+    return vim.iter(signs):any(function(sign)
+      return output:lower():find(sign, 1, true) ~= nil
+    end)
+  end
+  if says({ 'no space left on device', 'quota exceeded', 'not enough space on the disk' }) then
     return DISK_FULL
-  elseif vim.iter({ 'connection broken by', 'error sending request', 'confirming the ssl' }):any(function(sign)
-    return output:find(sign, 1, true) ~= nil
-  end) then
+  elseif says({ 'connection broken by', 'error sending request', 'confirming the ssl' }) then
     return NO_INDEX
   end
   return ('%s failed: %s'):format(name, output:match('([^\r\n]+)%s*$') or '')
