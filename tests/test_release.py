@@ -25,16 +25,13 @@ def loaded(file: Path) -> Any:
     return yaml.safe_load(file.read_text("utf-8"))
 
 
-def test_all_name_one_semantic_version() -> None:
+def test_all_name_one_version_and_one_address() -> None:
     package = loaded(EDITORS / "mason" / "package.yaml")
     assert _SEMANTIC.fullmatch(PROJECT["version"])
     assert EXTENSION["version"] == PROJECT["version"]
     assert package["source"]["id"] == f"pkg:pypi/{PROJECT['name']}@{PROJECT['version']}"
-
-
-def test_all_name_one_address() -> None:
     address = PROJECT["urls"]["Homepage"]
-    assert loaded(EDITORS / "mason" / "package.yaml")["homepage"] == address
+    assert package["homepage"] == address
     assert EXTENSION["repository"]["url"] == f"{address}.git"
     assert EXTENSION["bugs"]["url"] == f"{address}/issues"
     assert address in LSPCONFIG.read_text("utf-8")

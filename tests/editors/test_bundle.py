@@ -3,10 +3,12 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -26,11 +28,13 @@ from tests.not_tested import not_tested
 
 MODEL = "qwen2.5-coder-0.5b" if model_store.find_model("qwen2.5-coder-0.5b") else "embedded"
 SYSTEM_PATH = os.pathsep.join([str(Path(sys.base_prefix, "bin")), "/usr/local/bin", "/usr/bin", "/bin"])
-INSTALL = "vim.opt.runtimepath:prepend('{}')\nvim.cmd.runtime('plugin/infill.lua')\nrequire('infill').setup()\n"
-OPTIONS = """
+INIT = """
 vim.env.PATH = '/usr/bin:/bin'
 vim.env.INFILL_LS_DEADLINE_MS_AUTOMATIC = '60000'
 vim.env.INFILL_LS_RUNTIME_DIR = '{}'
+vim.opt.runtimepath:prepend('{}')
+vim.cmd.runtime('plugin/infill.lua')
+require('infill').setup()
 """
 pytestmark = pytest.mark.timeout(900)
 
@@ -55,9 +59,9 @@ def home() -> Iterator[Path]:
         yield home
 
 
-def installer(bundle: Path, home: Path, network: PrivateNetwork | None, *words: str) -> tuple[int, str]:
-    """The exit status of the installer, and what it says."""
-    command = ["sh", str(bundle / "install.sh"), *words]
+def installer(bundle: Path, home: Path, network: PrivateNetwork | None, *words: str, limit: int = 0) -> tuple[int, str]:
+    """The exit status of the installer, and what it says. `limit`: of a file, in blocks of 512 bytes; 0: none."""
+    command = ["sh", "-c", f'ulimit -f {limit or "unlimited"}; exec sh "$0" "$@"', str(bundle / "install.sh"), *words]
     environment = {"HOME": str(home), "PATH": SYSTEM_PATH, "LANG": "C.UTF-8"}
     environment["INFILL_LS_RUNTIME_DIR"] = str(home / "run")
     done = subprocess.run(
@@ -84,7 +88,7 @@ def test_neovim_has_ghost_text_from_the_bundles_server(
     installed: Path, home: Path, network: PrivateNetwork | None
 ) -> None:
     require("nvim")
-    (home / "init.lua").write_text(OPTIONS.format(home / "run") + INSTALL.format(installed / "nvim"))
+    (home / "init.lua").write_text(INIT.format(home / "run", installed / "nvim"))
     (home / "basket.py").write_text(BASKET)
     neovim = Neovim(home, home / "init.lua", home / "basket.py", network=network)
     try:
@@ -124,6 +128,7 @@ def test_vs_code_has_ghost_text_and_an_update_leaves_it_alone(
     [
         ({"python": "3.99"}, "this bundle is for Python 3.99"),
         ({"platform": "other"}, "this bundle is for other, and this is linux-"),
+        ({"limit": 2_000}, "Make room, or choose another disk"),
         ({"environment_bytes": 10**18}, "Make room, or choose another disk"),
         ({"files": {"wheels/lost.whl": ""}}, "lost.whl: No such file or directory. Unpack the bundle again"),
         ({"files": {"install.py": "0" * 64}}, "install.py is damaged"),
@@ -131,51 +136,30 @@ def test_vs_code_has_ghost_text_and_an_update_leaves_it_alone(
         ({"name": "another"}, "Unpack the whole bundle"),
     ],
 )
-def test_what_cannot_be_installed_leaves_nothing(
-    bundle: Path, tmp_path: Path, change: dict[str, object], says: str
-) -> None:
+def test_a_failed_installation_leaves_nothing(bundle: Path, tmp_path: Path, change: dict[str, Any], says: str) -> None:
     broken = tmp_path / "bundle"
-    broken.mkdir()
-    for path in bundle.iterdir():
-        (broken / path.name).symlink_to(path)
-    for name in ("install.py", "bundle.json"):
-        (broken / name).unlink()
-    (broken / "install.py").write_text((bundle / "install.py").read_text())
+    shutil.copytree(bundle, broken, copy_function=os.link)
+    (broken / "bundle.json").unlink()
     (broken / "bundle.json").write_text(json.dumps(json.loads((bundle / "bundle.json").read_text()) | change))
-    status, said = installer(broken, tmp_path, None)
+    status, said = installer(broken, tmp_path, None, limit=change.get("limit", 0))
     assert status == 1 and says in said, said
     assert not (tmp_path / ".infill-ls").exists()
 
 
-def test_a_folder_with_other_files_is_left_alone(bundle: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("kept")
+def test_a_folder_is_touched_only_if_it_is_ours_and_free(bundle: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "my $HOME"
+    mine.mkdir()
+    (mine / "file").write_text("kept")
     for words, says in {(): "holds other files", ("--remove",): "holds no installation"}.items():
-        status, said = installer(bundle, tmp_path, None, *words, "--folder", str(tmp_path))
-        assert status == 1 and says in said, said
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_full_disk_is_said_and_leaves_nothing(bundle: Path, tmp_path: Path) -> None:
-    limited = f'ulimit -f 2000; exec sh "{bundle}/install.sh" --folder "{tmp_path}/$folder"'
-    environment = {"HOME": str(tmp_path), "PATH": SYSTEM_PATH, "folder": "a $HOME"}
-    done = subprocess.run(["sh", "-c", limited], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "Nothing is left of it" in done.stdout, done.stdout
-    assert "Make room, or choose another disk" in done.stderr and not list(tmp_path.iterdir()), done.stderr
-
-
-def test_one_installer_works_at_a_time(installed: Path, bundle: Path, home: Path) -> None:
-    at_work = os.open(installed, os.O_RDONLY)
-    fcntl.flock(at_work, fcntl.LOCK_EX)
+        for folder, why in {mine: f"{mine} {says}", bundle: "unpacked bundle"}.items():
+            status, said = installer(bundle, tmp_path, None, *words, "--folder", str(folder))
+            assert status == 1 and why in said, said
+    shutil.copy(bundle / "bundle.json", mine)
+    fcntl.flock(os.open(mine, os.O_RDONLY), fcntl.LOCK_EX)
     for words in [(), ("--remove",)]:
-        status, said = installer(bundle, home, None, *words)
-        assert status == 1 and "another installer is at work" in said, said
-    os.close(at_work)
-
-
-def test_only_an_installation_is_updated_or_removed(bundle: Path, tmp_path: Path) -> None:
-    for words in [(), ("--remove",)]:
-        status, said = installer(bundle, tmp_path, None, *words, "--folder", str(bundle))
-        assert status == 1 and "unpacked bundle" in said and (bundle / "wheels").is_dir(), said
+        status, said = installer(bundle, tmp_path, None, *words, "--folder", str(mine))
+        assert status == 1 and f"another installer is at work in {mine}" in said, said
+    assert (mine / "file").exists() and (bundle / "wheels").is_dir()
 
 
 def test_removed_nothing_of_the_installation_is_left(
