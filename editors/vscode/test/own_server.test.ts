@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { win32 } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, win32 } from 'node:path';
 import { test } from 'node:test';
 import { failureOf, serversFolder } from '../src/own_server';
 
@@ -25,3 +27,35 @@ test('on Windows no path of an installation is too long', () => {
   assert.ok(win32.join(folder, 'server-0123456789ab', 'env', 'Lib', 'site-packages', 'n'.repeat(longest)).length < 260);
   assert.equal(serversFolder(false, '/home/n', '/home/n/storage'), '/home/n/storage');
 });
+
+test('all that installs takes the Pythons that the server does', () => {
+  const [, low, high] = /requires-python = ">=3\.(\d+),<3\.(\d+)"/.exec(ours('pyproject.toml')) ?? [];
+  for (const file of ['Makefile', 'editors/nvim/lua/infill/install.lua', 'editors/vscode/src/own_server.ts']) {
+    assert.ok(ours(file).includes(`not (3, ${low}) <= sys.version_info < (3, ${high})`), file);
+  }
+  assert.ok(ours('editors/vscode/src/own_server.ts').includes(`'>=3.${low},<3.${high}'`));
+});
+
+const UV = join(dirname(process.env['INFILL_LS'] ?? ''), 'uv');
+const missing = existsSync(UV) ? false : `there is no ${UV}`;
+
+test('uv takes PyTorch with CUDA for a GPU alone', { skip: missing }, () => {
+  for (const file of ['README.md', 'Makefile', 'editors/nvim/lua/infill/install.lua', 'editors/vscode/src/own_server.ts']) {
+    assert.match(ours(file), /--torch-backend(', '| )auto/, file);
+  }
+  assert.match(asked('580.65.06'), /download\.pytorch\.org\/whl\/cu1/);
+  if (!existsSync('/proc/driver/nvidia')) {
+    assert.match(asked(''), /download\.pytorch\.org\/whl\/cpu\//);
+  }
+});
+
+function ours(file: string): string {
+  return readFileSync(join('..', '..', file), 'utf8');
+}
+
+/** The index that uv asks for torch where this is the GPU's driver; it reaches none. */
+function asked(driver: string): string {
+  const env = { ...process.env, HTTPS_PROXY: 'http://127.0.0.1:9', UV_HTTP_RETRIES: '0', UV_CUDA_DRIVER_VERSION: driver };
+  const words = ['pip', 'install', '--dry-run', '--no-cache', '--python', join(dirname(UV), 'python'), '--torch-backend', 'auto', '--reinstall', 'torch'];
+  return spawnSync(UV, words, { env, encoding: 'utf8' }).stderr;
+}
