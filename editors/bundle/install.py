@@ -27,9 +27,20 @@ ABOUT = "bundle.json"
 TRY = "import torch, inference.worker, lsp_server.server"
 SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 IS_USED = """if True:
-    import os, psutil, sys
-    others = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
-    sys.exit(3 * any(sys.argv[1] + os.sep in word for process in others for word in process.info["cmdline"] or []))
+    import asyncio, contextlib, os, psutil, sys
+
+    def running():
+        others = [process for process in psutil.process_iter(["cmdline"]) if process.pid != os.getpid()]
+        return [one for one in others if any(sys.argv[1] + os.sep in word for word in one.info["cmdline"] or [])]
+
+    with contextlib.suppress(Exception):  # another version's workers end by themselves
+        from lsp_server.diagnosis.workers import survey_workers
+        found = asyncio.run(survey_workers("the installer")).running
+        unused = {worker.status.pid for worker in found if not worker.status.clients}
+        for process in [process for process in running() if process.pid in unused]:
+            process.terminate()
+            process.wait(30)
+    sys.exit(3 * bool(running()))
 """
 USER_FOLDERS = """if True:
     import platformdirs
@@ -223,11 +234,10 @@ def environments(folder: Path) -> list:
 
 
 def is_used(environment: Path) -> bool:
-    """Whether an editor's server runs from it. A worker that no editor uses ends first."""
-    server, python = program(environment, "infill-ls"), program(environment, "python")
-    if not server.exists() or not python.exists():
+    """Whether an editor's server runs from it. Workers that no editor uses end first."""
+    python = program(environment, "python")
+    if not python.exists():
         return False
-    subprocess.run([str(server), "worker", "--stop"], capture_output=True, check=False)
     command = [str(python), "-I", "-c", IS_USED, str(environment)]
     return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3  # 1: it was never finished
 
@@ -339,7 +349,8 @@ def remove(folder: Path) -> None:
                 told = output_of(program(environment, "python"), "-P", "-c", USER_FOLDERS)
             except InstallError:
                 continue  # it was never finished
-            kept = ", ".join(path for path in told.splitlines() if Path(path).exists())
+            there = {Path(path) for path in told.splitlines() if Path(path).exists()}
+            kept = ", ".join(sorted(str(path) for path in there if not there & set(path.parents)))
     before = bytes_in(folder)
     is_empty = delete(folder, claimed)
     freed = before - (0 if is_empty else bytes_in(folder))

@@ -165,9 +165,9 @@ def test_a_folder_is_touched_only_if_it_is_ours_and_free(bundle: Path, tmp_path:
 def test_removed_nothing_of_the_installation_is_left(
     installed: Path, bundle: Path, home: Path, network: PrivateNetwork | None
 ) -> None:
-    subprocess.run(
-        [installed / "bin" / "infill-ls", "worker", "--stop", "--force"], env={"HOME": str(home)}, check=False
-    )
+    unused = [installed / "bin" / "infill-ls", "worker", "--model", "embedded"]
+    environment = {"HOME": str(home), "INFILL_LS_RUNTIME_DIR": str(home / "run")}
+    subprocess.run(unused, env=environment, check=True)
     status, said = installer(bundle, home, network)
     assert status == 0 and "Updates 0.1.0" in said, said
     assert [path.name for path in installed.glob("env-*")] == ["env-3"]
