@@ -63,6 +63,7 @@ def test_a_workflow_uses_known_actions_and_targets(file: Path) -> None:
     jobs = workflow["jobs"]
     for job in jobs.values():
         assert {job.get("needs", "")} <= {*jobs, ""}
+        assert "runner." not in str(job.get("env")), "there is no runner yet"
         for step in job["steps"]:
             assert ("uses" in step) is not ("run" in step)
             assert "uses" not in step or _PINNED.fullmatch(step["uses"])

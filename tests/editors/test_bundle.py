@@ -166,8 +166,7 @@ def test_removed_nothing_of_the_installation_is_left(
     installed: Path, bundle: Path, home: Path, network: PrivateNetwork | None
 ) -> None:
     unused = [installed / "bin" / "infill-ls", "worker", "--model", "embedded"]
-    environment = {"HOME": str(home), "INFILL_LS_RUNTIME_DIR": str(home / "run")}
-    subprocess.run(unused, env=environment, check=True)
+    subprocess.run(unused, env={"HOME": str(home), "INFILL_LS_RUNTIME_DIR": str(home / "run")}, check=True)
     status, said = installer(bundle, home, network)
     assert status == 0 and "Updates 0.1.0" in said, said
     assert [path.name for path in installed.glob("env-*")] == ["env-3"]
