@@ -111,13 +111,13 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server in
 		npm run --silent build && npm run --silent package
 
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
-	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, then run this again" >&2; exit 1; }
+	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' 2>/dev/null && command -v npm >/dev/null || { \
+		echo "there is no Node.js 20 or newer with npm: install it, then run this again" >&2; exit 1; }
 	cd $(VSCODE) && npm ci --silent
 	touch $@
 
 # One file with all that a machine without a network needs, in dist/; editors/bundle/README.md. Wheels of other systems and
-# other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1. The variable
-# TORCH_INDEX names an index with torch for the CPU, on Linux.
+# other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1.
 bundle: $(VSIX)
 	$(BIN)/python editors/bundle/build.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(CUDA),--cuda) \
 		$(if $(PYTHON_VERSION),--python-version $(PYTHON_VERSION)) $(if $(MODEL),--model $(MODEL))

@@ -35,6 +35,7 @@ EXTRAS = ("http",)
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 MODEL_FOLDER = Path("share", "infill-ls")
 """Where an environment keeps the models that came with it: `inference/models/model_store.py` looks there."""
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _COMPRESSED = (".whl", ".gguf", ".safetensors", ".vsix")
 _LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 
@@ -109,14 +110,16 @@ def download(folder: Path, wheel: Path, platform: Platform, options: argparse.Na
     """Fetches every wheel that `wheel` needs, round by round.
 
     pip evaluates markers for the Python that runs it, so it is asked for single packages, and we read what each needs.
-    The versions are those of constraints.txt. Another torch than the wanted one is noticed before what it needs comes.
+    The versions are those of constraints.txt. torch alone may come from another index.
     """
-    python, index = options.python_version, os.environ.get("TORCH_INDEX", "")
-    more = ["--extra-index-url", index] if index else []
-    environment = markers(platform, python)
-    chosen = ["--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
+    environment = markers(platform, options.python_version)
+    chosen = ["--only-binary", ":all:", "--implementation", "cp", "--python-version", options.python_version]
     chosen += [word for tag in platform.tags for word in ("--platform", tag)]
-    wheels, seen = {"infill-ls": wheel}, set[tuple[str, str]]()
+    get = (*PIP, "download", "--quiet", "--no-deps", *chosen, "-c", ROOT / "constraints.txt", "--dest", folder)
+    index = os.environ.get("TORCH_INDEX", "" if options.cuda or platform.system != "Linux" else CPU_INDEX)
+    [torch] = [f"torch{one.specifier}" for one in requirements(wheel, set(), environment) if one.name == "torch"]
+    run(*get, *(["--extra-index-url", index] if index else []), torch)
+    wheels, seen = {"infill-ls": wheel, "torch": checked_torch(folder, platform, options)}, set[tuple[str, str]]()
     asked = {("infill-ls", extra) for extra in ("", *EXTRAS)}
     while asked:
         seen |= asked
@@ -124,24 +127,22 @@ def download(folder: Path, wheel: Path, platform: Platform, options: argparse.Na
         missing = {canonicalize_name(one.name): f"{one.name}{one.specifier}" for one in needed}
         missing = {name: words for name, words in missing.items() if name not in wheels}
         if missing:
-            run(*PIP, "download", "--quiet", "--no-deps", *chosen, *more, "-c", ROOT / "constraints.txt",
-                "--dest", folder, *missing.values())  # fmt: skip
-            check_torch(folder, platform, cuda=options.cuda)
+            run(*get, *missing.values())
         wheels |= {canonicalize_name(file.name.partition("-")[0]): file for file in folder.glob("*.whl")}
         wanted = {(canonicalize_name(one.name), extra) for one in needed for extra in ("", *one.extras)}
         asked = wanted - seen
 
 
-def check_torch(folder: Path, platform: Platform, *, cuda: bool) -> None:
+def checked_torch(folder: Path, platform: Platform, options: argparse.Namespace) -> Path:
     """On Linux the package index has the torch with CUDA, and an index of PyTorch's the small one."""
     [torch] = folder.glob("torch-*.whl")
     is_for_cpu = "+cpu" in torch.name
-    if is_for_cpu if cuda else platform.system == "Linux" and not is_for_cpu:
-        found, wanted = ("without CUDA", "CUDA") if cuda else ("with CUDA", "the CPU")
+    if is_for_cpu if options.cuda else platform.system == "Linux" and not is_for_cpu:
+        found, wanted = ("without CUDA", "CUDA") if options.cuda else ("with CUDA", "the CPU")
         sys.exit(
-            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted} "
-            f"(PyTorch's own is https://download.pytorch.org/whl/{'cu130' if cuda else 'cpu'})"
+            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted}"
         )
+    return torch
 
 
 def link(file: Path, target: Path) -> None:
