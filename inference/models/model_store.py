@@ -18,6 +18,7 @@ from inference.models import catalogue, checkpoint_files
 from inference.models.catalogue import CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.gguf import header
+from inference.terminal import format_bytes
 
 RECORD_FILE = "pulled.json"
 CONFIG_FILE = "config.json"
@@ -133,7 +134,7 @@ def require_model(model: str) -> Path:
         return path
     target = pull_target(model)
     state = _state(target) or "not on this machine"
-    costs = f" ({target.entry.download_bytes / 1e9:.1f} GB, licence: {target.entry.licence})" if target.entry else ""
+    costs = f" ({format_bytes(target.entry.download_bytes)}, licence: {target.entry.licence})" if target.entry else ""
     raise ModelError(
         f"{model}: {state}; models are never downloaded automatically; "
         f"run: infill-ls models pull {target.name}{costs}, or give a checkpoint folder"

@@ -12,6 +12,7 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import ErrorCode, Status
 from inference.models.catalogue import entry_named
 from inference.remote import address
+from inference.terminal import format_bytes
 from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.settings.worker_options import options_problem
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
@@ -61,7 +62,7 @@ class WorkerSupervisor:
     @property
     def download_title(self) -> str:
         better = self.client.better_model
-        return f"Download the model {better} ({entry_named(better).download_bytes / 1e6:.0f} MB)"
+        return f"Download the model {better} ({format_bytes(entry_named(better).download_bytes)})"
 
     @property
     def no_model_message(self) -> str:

@@ -18,7 +18,7 @@ from tests.workers import PATIENCE_S, infill_ls, kill, until
 
 DOWNLOADS = {
     "qwen2.5-coder-0.5b": "Download the model qwen2.5-coder-0.5b (491 MB)",
-    "qwen2.5-coder-1.5b": "Download the model qwen2.5-coder-1.5b (1117 MB)",
+    "qwen2.5-coder-1.5b": "Download the model qwen2.5-coder-1.5b (1.1 GB)",
 }
 """One of them, by the speed of the machine."""
 NAME, REPO = "open-dcoder-0.5b", "fredzzp/open-dcoder-0.5B"
