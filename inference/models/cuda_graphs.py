@@ -49,9 +49,7 @@ class CudaGraphCapturer:
         return replay
 
     def capture_next(self, network: Any, *passes: MutableMapping[Any, Any]) -> bool:
-        """Captures one pass, which takes long. Returns whether there may be more. A failure clears all `passes`, and
-        becomes part of `network.note`.
-        """
+        """Captures one pass, which takes long. Returns whether there may be more. A failure goes to `network.note`."""
         scheduled = next((item for group in passes for item in group.values() if item.replay is None), None)
         if scheduled is None:
             return False
