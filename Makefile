@@ -117,7 +117,8 @@ $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 	touch $@
 
 # One file with all that a machine without a network needs, in dist/; editors/bundle/README.md. Wheels of other systems and
-# other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1.
+# other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1. The variable
+# TORCH_INDEX names an index with torch for the CPU, on Linux.
 bundle: $(VSIX)
 	$(BIN)/python editors/bundle/build.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(CUDA),--cuda) \
 		$(if $(PYTHON_VERSION),--python-version $(PYTHON_VERSION)) $(if $(MODEL),--model $(MODEL))

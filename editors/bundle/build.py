@@ -35,7 +35,6 @@ EXTRAS = ("http",)
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 MODEL_FOLDER = Path("share", "infill-ls")
 """Where an environment keeps the models that came with it: `inference/models/model_store.py` looks there."""
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _COMPRESSED = (".whl", ".gguf", ".safetensors", ".vsix")
 _LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 
@@ -116,7 +115,7 @@ def download(folder: Path, wheel: Path, platform: Platform, options: argparse.Na
     chosen = ["--only-binary", ":all:", "--implementation", "cp", "--python-version", options.python_version]
     chosen += [word for tag in platform.tags for word in ("--platform", tag)]
     get = (*PIP, "download", "--quiet", "--no-deps", *chosen, "-c", ROOT / "constraints.txt", "--dest", folder)
-    index = os.environ.get("TORCH_INDEX", "" if options.cuda or platform.system != "Linux" else CPU_INDEX)
+    index = os.environ.get("TORCH_INDEX", "")
     [torch] = [f"torch{one.specifier}" for one in requirements(wheel, set(), environment) if one.name == "torch"]
     run(*get, *(["--extra-index-url", index] if index else []), torch)
     wheels, seen = {"infill-ls": wheel, "torch": checked_torch(folder, platform, options)}, set[tuple[str, str]]()
@@ -140,7 +139,8 @@ def checked_torch(folder: Path, platform: Platform, options: argparse.Namespace)
     if is_for_cpu if options.cuda else platform.system == "Linux" and not is_for_cpu:
         found, wanted = ("without CUDA", "CUDA") if options.cuda else ("with CUDA", "the CPU")
         sys.exit(
-            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted}"
+            f"pip found {torch.name}, which is {found}: set TORCH_INDEX to a package index that has torch for {wanted} "
+            "(pytorch.org names PyTorch's own under Get Started)"
         )
     return torch
 

@@ -111,15 +111,19 @@ def this_platform() -> str:
 
 def claim(folder: Path) -> int:
     """Keeps another installer out until what is returned is closed, or this program ends. Some disks cannot do that."""
-    try:
-        if WINDOWS:
+    busy = f"another installer is at work in {folder}. Wait for it, then try again."
+    if WINDOWS:
+        try:
             return os.open(str(folder / "installing"), os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
-        import fcntl
+        except FileExistsError:
+            raise InstallError(busy) from None
+    import fcntl
 
-        claimed = os.open(str(folder), os.O_RDONLY)
+    claimed = os.open(str(folder), os.O_RDONLY)
+    try:
         fcntl.flock(claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (FileExistsError, BlockingIOError):
-        raise InstallError(f"another installer is at work in {folder}. Wait for it, then try again.") from None
+    except BlockingIOError:
+        raise InstallError(busy) from None
     except OSError:
         pass  # a disk without such locks
     return claimed
