@@ -342,7 +342,8 @@ class FillEnding:
     def is_comment(self, text: str) -> bool:
         """Whether the hole seems to be in a comment, or the text to begin one on its line."""
         typed = (self._line_prefix + self._starts_with).rpartition("\n")[2]
-        return self._is_in_comment or _COMMENT_START.match(typed + text[len(self._starts_with) :]) is not None
+        starts = _COMMENT_START.match(typed + text[len(self._starts_with) :])
+        return self._is_in_comment or starts is not None or typed.strip() == "#"
 
     def echoes_file_name(self, text: str) -> bool:
         """Whether the text makes its comment just a file name, or begins a comment or string with the name of the

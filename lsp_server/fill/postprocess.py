@@ -398,7 +398,7 @@ class FillPostprocessor:
         result = self._postprocess(hole, fill)
         if unlikely_offset is not None and hole.is_begun_comment(fill):
             unlikely_offset = max(unlikely_offset, len(fill.partition("\n")[0]))
-        if unlikely_offset is not None and not isinstance(result, DropReason):
+        if unlikely_offset is not None and (result is DropReason.LEAVES_OPEN or not isinstance(result, DropReason)):
             result = self._fit_up_to_low_prob(hole, fill, unlikely_offset, result)
         if not isinstance(result, DropReason) and adds_invisible(result, self._source.text, span.starts_with):
             result = DropReason.INVISIBLE
@@ -408,13 +408,13 @@ class FillPostprocessor:
         return result
 
     def _fit_up_to_low_prob(
-        self, hole: HoleSurroundings, fill: str, unlikely_offset: int, whole: str
+        self, hole: HoleSurroundings, fill: str, unlikely_offset: int, whole: str | DropReason
     ) -> str | DropReason:
         """Fits the part of a fill before `unlikely_offset`: `whole`, the fitted fill, if that ends before it.
 
         UNSURE if little remains, or if the fill replaces text, which a part of it would lose.
         """
-        if self._postprocess(hole, fill[:unlikely_offset], repairs_end=False) == whole:
+        if whole == self._postprocess(hole, fill[:unlikely_offset], repairs_end=False) != DropReason.LEAVES_OPEN:
             return whole
         if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
             return DropReason.UNSURE

@@ -29,6 +29,8 @@ from inference.models.family import FimPrefixHandle, common_prefix_length
 
 FimEvent = Draft | FilledHoles | Done
 _WORD = re.compile(r"[^\W_]")
+_CLOSERS = " \t\n)]}\"'`,;"
+"""Inside a line such a character may repeat the rest of the line: only the text after it tells."""
 _PREFILL_SHARE = 0.75
 """The share of the time until the deadline for prefill."""
 _UNNOTICED_MS = 50
@@ -225,12 +227,13 @@ class FimRun(RequestRun[FimEvent]):
                 branch.is_finished = self._ended_unsure = True
 
     def _is_unsure(self, branch: Branch) -> bool:
-        """Whether the text of a single hole, no comment, has gone on behind its first token less likely than wanted."""
+        """Whether the text of a single hole, no comment, goes on with a token less likely than wanted."""
         min_prob = self._request.min_prob
         if not min_prob or len(self._parts.holes) > 1 or branch.prompt.ending.is_comment(branch.text):
             return False
         offset = first_unlikely_offset(*branch.token_texts(self._model.vocabulary), min_prob)
-        return offset is not None and not branch.text[offset:].isspace()
+        blank = _CLOSERS if self._parts.texts[1].partition("\n")[0].strip() else None
+        return offset is not None and bool(branch.text[offset:].strip(blank))
 
     def _write_alternatives(
         self, passes: Iterator[Branch], branches: list[Branch], end_s: float
@@ -379,7 +382,6 @@ class FimRun(RequestRun[FimEvent]):
         """Sorts the texts of one hole by the region's likelihood; the first one has a lead of `_RERANK_MARGIN_NATS`."""
         texts = self._texts()
         scores = dict[tuple[str, ...], float]()
-
         for fill in list(self._fills[index]):
             fills = [*texts[:index], *fill.texts, *texts[index + 1 :]]
             logprob = yield from region.log_likelihood(

@@ -57,6 +57,7 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
         ("python", "x = f(‸)\n", "a)¦, b", "a"),
         ("python", "x = f(‸)\n", "first, seco¦nd)", "first"),
         ("python", "x = f(‸) + 1\n", "ma(¦values)", None),
+        ("python", "x = f(‸, 1)\n", "value(a¦b", "value"),
         ("python", "total = ‸\n", "total = value¦ + 1", "value"),
         ("python", "total = ‸\n", "total = ab¦.cd", None),
         ("python", "def f():\n    ‸\n\ny = 1\n", "if first¦ and second:\n        pass", "if first"),
