@@ -180,6 +180,8 @@ class QuantisedCacheReader(SafetensorsReader):
                 new.write_bytes(save(parts, _metadata(about, parts)))  # `save_file` maps it: a full disk would kill
                 self._missing_bytes -= new.stat().st_size
                 new.replace(file)
+            except FileNotFoundError:  # another worker of the model, which wrote to it too, has put it in its place
+                pass
             except OSError as error:
                 with suppress(OSError):
                     new.unlink()

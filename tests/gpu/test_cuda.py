@@ -39,7 +39,9 @@ waits, for Python or for copies. An H200 takes 1.9."""
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)
-    return Engine(registry.load_model(str(folder), device="cuda", dtype=request.param))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        return Engine(registry.load_model(str(folder), device="cuda", dtype=request.param))
 
 
 @pytest.mark.parametrize("seed", range(3))

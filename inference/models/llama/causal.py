@@ -81,7 +81,7 @@ class CausalNetwork(Protocol):
     free_rows: int
     """See `ModelTraits.free_rows`."""
     note: str = ""
-    """See `ModelTraits.note`."""
+    """See `ModelAdapter.note`."""
 
     def empty_cache(self, capacity: int) -> KvCache:
         """An empty cache with room for this many tokens."""
