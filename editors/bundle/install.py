@@ -361,7 +361,7 @@ def remove(folder: Path) -> None:
     say(f"Removed infill-ls from {folder} ({size(freed)}).{'' if is_empty else ' Your other files there stay.'}")
     say("If you installed VS Code's extension: code --uninstall-extension infill-ls.infill")
     if kept:
-        say(f"Your settings, statistics and logs stay: {kept}")
+        say(f"Your settings, statistics, logs and caches stay: {kept}")
 
 
 def told(error: Exception, folder: Path) -> str:

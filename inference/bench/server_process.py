@@ -41,9 +41,7 @@ class ModelServerProcess:
             self._process = psutil.Popen(arguments, stdout=output, stderr=output, env=os.environ | environment)
 
     def wait_until_ready(self) -> float:
-        """Waits until it answers; returns the seconds since its start. Raises TimeoutError, or BenchError if it has
-        ended.
-        """
+        """Waits until it answers; returns the seconds since its start. Raises TimeoutError; BenchError if it ended."""
         name = self._process.args[0]
         while time.perf_counter() < self._began + self._start_s:
             if (status := self._process.poll()) is not None:

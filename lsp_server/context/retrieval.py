@@ -99,9 +99,7 @@ class ContextQuery:
         return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, unreadable_reason=why_not)
 
     def allowed_path(self, path: Path, language_id: str = "") -> Path | None:
-        """The real path of a file that the model may see under each of its names; None if it may not, or without a
-        file.
-        """
+        """The real path of a file that exists and that the model may see under each of its names; None for others."""
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
             folder = self.folder_of(real)

@@ -424,9 +424,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.abort()
 
     def eof_received(self) -> bool:  # type: ignore[override,unused-ignore]
-        """Whether the connection stays open for the answer. A client that is gone altogether answers `100 Continue`
-        with a reset.
-        """
+        """Whether the connection stays open for the answer. A client that is gone answers `100 Continue` by a reset."""
         cycle = self.cycle
         waits = cycle is not None and not cycle.more_body and not cycle.response_complete
         if waits:
