@@ -180,7 +180,7 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
         await began.wait()
         first = client.last_status
         kill(first.pid)
-        with pytest.raises(WorkerError, match="mid-request") as failure:
+        with pytest.raises(WorkerError, match="during a request") as failure:
             await task
         assert failure.value.code is ErrorCode.STOPPED
         assert client.state is ClientState.FAILED
