@@ -294,3 +294,7 @@ def test_what_was_typed_is_no_doubt() -> None:
     assert merge_typed_piece("comp", pieces, probs) == (("comp", "ute", "(", "x"), (1.0, 0.9, 0.4, 0.1))
     assert first_unlikely_offset(*merge_typed_piece("comp", pieces, probs), 0.5) == 7
     assert first_unlikely_offset((), (), 0.5) is None
+
+
+def test_a_comment_may_begin_with_no_space() -> None:
+    assert FillEnding("x = 1\n#").is_comment("!") and not FillEnding("x = ").is_comment("#!")
