@@ -7,10 +7,11 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.models import registry
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.loaded import TWIN
 from tests.inference.models.fim.checkpoints import FIM
-from tests.inference.models.random_model import save_random_checkpoint
+from tests.inference.models.random_model import random_model, save_random_checkpoint
 from tests.workers import RawClient
 
 
@@ -32,6 +33,11 @@ def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("random-checkpoint")
     save_random_checkpoint(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def network() -> DiffusionGemmaNetwork:
+    return DiffusionGemmaNetwork(random_model())
 
 
 @pytest.fixture(scope="session")

@@ -20,24 +20,16 @@ from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNe
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, new_prefix_cache
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.inference.loaded import gemma
-from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
+from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, save_random_checkpoint
+from tests.inference.models.test_prefix_cache import encoded as encoded_in
+from tests.inference.models.test_prefix_cache import tokens
 
 USUAL = [0, 256, 512, 1_024]
 """The sizes of prefixes that this small model can have of those that are recorded ahead."""
 
 
-@pytest.fixture(scope="module")
-def network() -> DiffusionGemmaNetwork:
-    return DiffusionGemmaNetwork(random_model())
-
-
 def encoded(network: DiffusionGemmaNetwork, count: int) -> EncodedPrefix:
-    ids = torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(count)).tolist()
-    read = EncodedPrefix(network, new_prefix_cache(network, 1 << 30), ids)
-    if ids:
-        network.encode(torch.tensor([ids]), read)
-        read.commit(ids)
-    return read
+    return encoded_in(network, new_prefix_cache(network, 1 << 30), tokens(count, seed=count))
 
 
 def check(

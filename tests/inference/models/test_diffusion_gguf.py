@@ -70,9 +70,7 @@ def write_diffusion_gguf(
     config = json.loads((folder / "config.json").read_text())
     text = config["text_config"]
     is_sliding = [each == "sliding_attention" for each in text["layer_types"]]
-    of_layers = {
-        int(layer): stated for layer, stated in text.get("per_layer_config", {}).items()
-    }  # "05" of ten or more
+    of_layers = {int(layer): fields for layer, fields in text.get("per_layer_config", {}).items()}  # "05" of ten
     full = text | of_layers.get(is_sliding.index(False), {})
     writer = gguf.GGUFWriter(file, ARCHITECTURE, split_max_tensors=part_tensors, use_temp_file=not part_tensors)
     keys = {

@@ -9,14 +9,9 @@ from inference.models.diffusion_gemma.encoded_prefix import EncodedKeysValues, E
 from inference.models.diffusion_gemma.interface import PrefixView
 from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.prefix_cache import PrefixCache
-from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
+from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW
 
 LONG = 3 * WINDOW
-
-
-@pytest.fixture(scope="module")
-def network() -> DiffusionGemmaNetwork:
-    return DiffusionGemmaNetwork(random_model())
 
 
 def tokens(count: int, seed: int = 0) -> list[int]:

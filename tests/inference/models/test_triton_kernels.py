@@ -151,10 +151,8 @@ def in_float32(model: Any) -> Any:
     return model.float()
 
 
-def test_a_model_writes_the_same_with_kernels_packed_or_not(
-    random_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_a_model_writes_the_same_by_kernels_packed_or_not(random_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(random_folder.parent / "cache"))
     segments = PinnedText("def f(x):\n    return "), Hole(max_tokens=6), PinnedText("\n")
     request = InfillRequest("1", segments, seed=1, max_steps=4)
     texts = []

@@ -151,7 +151,7 @@ def test_without_a_file_the_settings_of_this_folder_count(project: Path, monkeyp
 
 def without_other_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has downloaded a model with another program."""
-    for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE"):
+    for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME"):
         monkeypatch.setenv(name, str(folder / name))
 
 
@@ -163,7 +163,6 @@ def ollama_with_coder(folder: Path) -> Path:
 
 
 def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
@@ -176,7 +175,6 @@ def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypat
 
 
 def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     shown = infill_ls("models", "--device", "cpu")

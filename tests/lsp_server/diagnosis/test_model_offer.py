@@ -18,7 +18,6 @@ from tests.lsp_server.diagnosis.test_doctor import ollama_with_coder, without_ot
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which no model was pulled."""
     without_other_programs(tmp_path, monkeypatch)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "run"))
     return tmp_path
 

@@ -22,8 +22,8 @@ FIM = Path(__file__).parents[3] / "data" / "fim"
 PREFIX, MIDDLE, SUFFIX = 3, 4, 5
 
 
-def loaded(folder: Path = FIM, dtype: str | None = "float32") -> LlamaFimAdapter:
-    family = registry.load_model(str(folder), device="cpu", dtype=dtype)
+def loaded(folder: Path = FIM, dtype: str | None = "float32", device: str = "cpu") -> LlamaFimAdapter:
+    family = registry.load_model(str(folder), device=device, dtype=dtype)
     assert isinstance(family, LlamaFimAdapter)
     return family
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -40,11 +41,7 @@ from tests.inference.models.test_affine import ROUNDED
 from tests.inference.models.test_without_mlx import on_a_mac
 from tests.served.to_gguf import main as as_gguf
 
-
-def on_mlx(place: Path = FIM, dtype: str | None = "float32") -> LlamaFimAdapter:
-    family = registry.load_model(str(place), device="mlx", dtype=dtype)
-    assert isinstance(family, LlamaFimAdapter)
-    return family
+on_mlx = partial(loaded, device="mlx")
 
 
 @pytest.fixture
