@@ -61,7 +61,6 @@ class ByteOffsets:
         return start + len(data.decode("utf-8", "ignore"))
 
 
-_CHUNK_BYTES = 16384
 MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree, because its first parse would block typing for a good part of a second."""
 
@@ -96,6 +95,10 @@ class CpuLimit:
         return self.reached
 
 
+_NODE_TEXT_BYTES = 64
+"""tree-sitter 0.26 never frees what it reads: a released view while it parses, and this much for a node's text."""
+
+
 def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuLimit | None = None) -> Tree | None:
     """The tree of `text`; None without a grammar, beyond the limits, or if parsing it would crash.
 
@@ -107,9 +110,14 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuL
     if "\r" in text and "\n" not in text:  # grammars take it for white space within a line
         text, old_tree = newlines_for_lone_cr(text, text), None
     data = encode_for_parser(text)
+    views: list[memoryview] = []
+    is_parsed = False
 
-    def read(byte: int, _: object) -> bytes:  # the parser takes a limit only with a function
-        return data[byte : byte + _CHUNK_BYTES]
+    def read(byte: int, _: object) -> bytes | memoryview:  # the parser takes a limit only with a function
+        if is_parsed:  # for the text of a node, which must be bytes
+            return data[byte : byte + _NODE_TEXT_BYTES]
+        views.append(memoryview(data)[byte:])
+        return views[-1]
 
     parser, limit = Parser(language), limit or CpuLimit(MAX_PARSE_S)
     try:
@@ -118,6 +126,10 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuL
         return parser.parse(read, old_tree, progress_callback=limit)
     except ValueError:  # raised for a stopped parse
         return None
+    finally:
+        is_parsed = True
+        for view in views:
+            view.release()
 
 
 def _is_harmful(table: LanguageTable, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,15 @@ def test_a_text_that_is_too_long_gets_no_tree() -> None:
     longest = "#" * parsing.MAX_PARSED_CHARACTERS
     assert parsing.parse("python", longest) is not None
     assert parsing.parse("python", longest + "#") is None
+
+
+def test_a_parsed_text_is_freed() -> None:
+    text = "x = 1\n" * 10_000
+    tracemalloc.start()
+    assert all(parse("python", text) for _ in range(10))
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes < len(text)
 
 
 def test_lone_surrogate_is_replaced() -> None:
