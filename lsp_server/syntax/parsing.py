@@ -95,8 +95,8 @@ class CpuLimit:
         return self.reached
 
 
-_NODE_TEXT_BYTES = 64
-"""tree-sitter 0.26 never frees what it reads: a released view while it parses, and this much for a node's text."""
+_COPIED_BYTES = 64
+"""tree-sitter 0.26 never frees what it reads: so that is a view, which is released, or this much of the text."""
 
 
 def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuLimit | None = None) -> Tree | None:
@@ -114,8 +114,8 @@ def parse(language_id: str, text: str, old_tree: Tree | None = None, limit: CpuL
     is_parsed = False
 
     def read(byte: int, _: object) -> bytes | memoryview:  # the parser takes a limit only with a function
-        if is_parsed:  # for the text of a node, which must be bytes
-            return data[byte : byte + _NODE_TEXT_BYTES]
+        if is_parsed or byte + _COPIED_BYTES > len(data):  # the text of a node must be bytes
+            return data[byte : byte + _COPIED_BYTES]
         views.append(memoryview(data)[byte:])
         return views[-1]
 
