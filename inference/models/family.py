@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # a worker needs ModelError before it can afford to import to
     from tokenizers import Tokenizer
     from torch import Tensor, device
 
+    from inference.models.fim.prompt_handle import PromptContinuation
+
 
 OnProgress = Callable[[float, str], None]
 """Receives loading progress, 0 to 1, and the current activity."""
@@ -176,27 +178,11 @@ class PrefixHandle(Protocol):
 class FimPrefixHandle(PrefixHandle, Protocol):
     """A prompt, and what a `FimAdapter` writes after it."""
 
-    def continuation(self, room_tokens: int) -> "Continuation":
+    def continuation(self, room_tokens: int) -> "PromptContinuation":
         """Continues the prompt by up to `room_tokens`.
 
         Only within `ModelTraits.continuable_tokens`, and after a non-empty prompt or with a first token to feed.
         """
-
-
-class Continuation(Protocol):
-    """A continuation of a prompt that grows token by token."""
-
-    def decode(self, ids: "Tensor") -> "Tensor":
-        """Appends (1, n) tokens, n may be 0 at first; the float32 logits (1, V) of the token that follows."""
-
-    def verify(self, ids: "Tensor") -> "Tensor":
-        """Appends (1, n) tokens in one causal pass; the float32 logits (1, n, V) after each of them.
-
-        The first call has one row more, (1, n + 1, V), at the front: the logits after the prompt itself.
-        """
-
-    def rollback(self, count: int) -> None:
-        """Removes the last `count` tokens, as if they had never been decoded."""
 
 
 def common_prefix_length(a: Sequence[object], b: Sequence[object]) -> int:

@@ -113,7 +113,7 @@ class PromptHandle(FimPrefixHandle):
 
 
 class PromptContinuation:
-    """A `Continuation` of a prompt, which appends the tokens to its cache entry."""
+    """A continuation of a prompt that grows token by token, in the prompt's cache entry."""
 
     def __init__(self, network: CausalNetwork, prompt: KvCache, last: list[int], on_pass: OnPass) -> None:
         self._network = network
@@ -123,20 +123,23 @@ class PromptContinuation:
 
     @torch.inference_mode()
     def decode(self, ids: Tensor) -> Tensor:
+        """Appends (1, n) tokens, n may be 0 at first; the float32 logits (1, V) of the token that follows."""
         return self._append(ids, 1)[:, -1]
 
     @torch.inference_mode()
     def verify(self, ids: Tensor) -> Tensor:
-        """See `Continuation`.
+        """Appends (1, n) tokens in one causal pass; the float32 logits (1, n, V) after each of them.
 
-        In float32 a row has the same logits, but for the last bits, in a pass of its own and with other rows. With
-        int8 weights its products are the same bit for bit: with `Int8DynamicLinear` beside any number of rows, else
-        beside up to 16. Attention still rounds differently; if that is coarse, as in bfloat16, two nearly equally
-        likely tokens may change places.
+        The first call has one row more, (1, n + 1, V), at the front: the logits after the prompt itself. In float32 a
+        row has the same logits, but for the last bits, in a pass of its own and with other rows. With int8 weights its
+        products are the same bit for bit: with `Int8DynamicLinear` beside any number of rows, else beside up to 16.
+        Attention still rounds differently; if that is coarse, as in bfloat16, two nearly equally likely tokens may
+        change places.
         """
         return self._append(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 
     def rollback(self, count: int) -> None:
+        """Removes the last `count` tokens, as if they had never been decoded."""
         del self._prompt.ids[len(self._prompt.ids) - count :]
 
     def _append(self, ids: Tensor, num_last: int) -> Tensor:
