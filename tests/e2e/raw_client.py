@@ -264,11 +264,6 @@ class RawClient:
         async with asyncio.timeout(PATIENCE_S):
             await self._reading
 
-    async def vanish(self) -> None:
-        self._writing.cancel()
-        await self.channel.close()
-        await self.gone()
-
     async def _read(self) -> None:
         while (body := await self.channel.receive()) is not None:
             await self._take(json.loads(body))
