@@ -192,5 +192,5 @@ class IdlePrefillAdapter(ModelAdapter):
                 deque(context.prefill(), maxlen=0)
         self._ahead = unread
         may_continue = bool(unread) or self.network.run_idle_task()
-        self.note = self.network.note  # to capture a pass may have failed
+        self.note = self.network.note  # capturing a pass may have failed
         return may_continue

@@ -89,7 +89,7 @@ class SoonFull(AsItIs):
         return run
 
 
-def test_after_a_failure_nothing_is_recorded_any_more_and_users_are_told(
+def test_users_are_told_of_a_failed_capture(
     engine: Engine, network: DiffusionGemmaNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = SoonFull()

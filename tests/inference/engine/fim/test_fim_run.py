@@ -92,7 +92,7 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
     assert all(candidate.tokens <= 32 for candidate in answer.candidates)
 
 
-def test_an_automatic_text_ends_behind_its_first_unlikely_token_but_not_in_a_comment(middle: Engine) -> None:
+def test_an_automatic_text_ends_behind_its_first_doubt(middle: Engine) -> None:
     whole = fill(middle, *SEGMENTS, quick=True).candidates[0]
     least = min(whole.confidences[0][:-1])
     sure = "".join(whole.pieces[0][: whole.confidences[0].index(least)])
