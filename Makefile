@@ -49,7 +49,7 @@ test-real: $(VENV)/.ready
 	$(BIN)/python -m pytest tests/real
 
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
-# Random keys that fail print their seed: SEED=N has them again, KEYS=all more of them.
+# SEED=N presses other random keys in Neovim, KEYS=all more of them.
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
 	-tests/editors/vscode/install.sh .editors/vscode

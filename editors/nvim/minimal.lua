@@ -2,6 +2,17 @@ vim.lsp.config('infill', { cmd = { 'infill-ls', 'serve' }, filetypes = { 'python
 vim.lsp.enable('infill')
 vim.lsp.inline_completion.enable()
 
+-- Neovim raises an error for a suggestion whose line went while the server was writing: drop it.
+local completor = vim.lsp._capability.all.inline_completion
+local handler = completor.handler
+function completor:handler(err, result, context)
+  local lines = vim.api.nvim_buf_line_count(context.bufnr)
+  local items = vim.iter(result and (result.items or result) or {}):filter(function(item)
+    return not item.range or item.range['end'].line < lines
+  end)
+  handler(self, err, result and items:totable(), context)
+end
+
 -- Neovim shows and inserts a suggestion even if its line has changed since: fit it to the line, or drop it.
 local ghosts = vim.api.nvim_create_namespace('nvim.lsp.inline_completion')
 local function drawn_row() -- which moves with its line

@@ -143,6 +143,18 @@ def test_the_ghost_goes_with_the_first_key_that_disagrees(neovim: Neovim, partne
         typist.typed("<Esc><Cmd>close!<CR>")
 
 
+def test_a_suggestion_whose_line_went_is_dropped(neovim: Neovim, partner: Partner) -> None:
+    asked, answered = (f"{state} textDocument/inlineCompletion" for state in ("pending", "complete"))
+    neovim.rpc.current.buffer[:] = TEXT.split("\n")
+    with partner.held():
+        neovim.type("GA")
+        until(lambda: asked in neovim.recorded("requests"), "the server is asked")
+        neovim.lua("vim.o.eventignore = 'CursorMovedI' vim.api.nvim_buf_set_lines(0, 3, -1, true, {})")
+    until(lambda: answered in neovim.recorded("requests"), "it has answered")
+    neovim.lua("vim.wait(50)")
+    assert neovim.shown(GHOSTS) == []
+
+
 def test_ghost_text_hides_nothing_behind_the_cursor(neovim: Neovim, partner: Partner) -> None:
     partner.answers(GHOST.removeprefix("d"))
     typist = Typist(neovim)

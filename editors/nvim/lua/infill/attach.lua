@@ -2,6 +2,24 @@
 
 local M = {}
 
+--- Drop suggestions for lines that went while the server was writing: Neovim raises an error for them.
+---@param client vim.lsp.rpc.PublicClient
+local function drop_suggestions_for_lost_lines(client)
+  local request = client.request
+  client.request = function(method, params, callback, ...)
+    if method ~= 'textDocument/inlineCompletion' then
+      return request(method, params, callback, ...)
+    end
+    return request(method, params, function(err, result, ...)
+      local lines = vim.api.nvim_buf_line_count(vim.uri_to_bufnr(params.textDocument.uri))
+      local items = vim.iter(result and (result.items or result) or {}):filter(function(item)
+        return not item.range or item.range['end'].line < lines
+      end)
+      callback(err, result and items:totable(), ...)
+    end, ...)
+  end
+end
+
 ---@param options infill.Resolved
 ---@return vim.lsp.Config
 local function config_of(options)
@@ -15,6 +33,7 @@ local function config_of(options)
         local repair = require('infill.install').repair(options.cmd[1])
         error(('infill: %s does not start: %s'):format(options.cmd[1], repair), 0)
       end
+      drop_suggestions_for_lost_lines(client)
       return client
     end,
     filetypes = options.filetypes,
