@@ -49,13 +49,13 @@ test-real: $(VENV)/.ready
 	$(BIN)/python -m pytest tests/real
 
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
-# SEED=N presses other random keys in Neovim, KEYS=all more of them.
+# SEED=N presses other random keys in Neovim.
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
 	-tests/editors/vscode/install.sh .editors/vscode
 	-if command -v npm >/dev/null; then $(MAKE) $(VSCODE)/node_modules/.ready; fi
 	if [ -f $(VSCODE)/node_modules/.ready ]; then $(MAKE) vsix; fi
-	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) INFILL_TEST_SEED=$(SEED) INFILL_TEST_KEYS_ALL=$(KEYS) \
+	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) INFILL_TEST_SEED=$(SEED) \
 		$(BIN)/python -m pytest tests/editors
 
 # MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB. Last a real model

@@ -47,6 +47,7 @@ _WINDOWS = (
     PromptWindow(),
     PromptWindow(suffix_share=1 / 4),
     PromptWindow(suffix_share=1 / 16),
+    PromptWindow(1 / 4, 1 / 4),
     MIN_WINDOW,
 )
 """Largest first. Without the time to read all of it, other files are left out first, then the suffix, which is read
