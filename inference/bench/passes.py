@@ -1,7 +1,8 @@
 """Measures how fast a fill-in-the-middle model prefills and decodes here, alone or beside llama.cpp.
 
 Fills each line cold, then after the next keystroke, then a new line below it; and by our engine once more as if the
-worker had prefilled while the cursor rested there. It starts each llama.cpp that --peer names (a program, perhaps with
+worker had prefilled while the cursor rested there. Our texts are those of automatic requests, which end early; --cut 0
+has whole lines, as llama.cpp writes them. It starts each llama.cpp that --peer names (a program, perhaps with
 flags) with the same file, and fills in turns, line by line, also with the servers that --url names, such as `infill-ls
 serve --http`. Its last line of output is one JSON object; compare ratios, not machines.
 """
@@ -74,7 +75,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             stack.callback(peers[-1].stop)
         loads_s = [peer.wait_until_ready() for peer in peers]
         urls = [*(peer.url for peer in peers), *args.url]
-        fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
+        fillers = [partial(_by_engine, engine, args.cut), *(partial(_by_server, url) for url in urls)]
         ours, *theirs = _fill_all(tasks, fillers)
         peers_info = [
             {"command": command, "load_s": load_s, "memory_mb": peer.memory_mb}
@@ -91,7 +92,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return load | {
         "system_info": f"{threads}: {adapter.traits.runs_on or processor} | {engine.dtype}",
         "lines": len(tasks),
-        "ours": ours | {"rested_s": _rested_s(engine, tasks), "memory_mb": _memory_mb()},
+        "ours": ours | {"rested_s": _rested_s(engine, args.cut, tasks), "memory_mb": _memory_mb()},
         "predicted": vars(LatencyEstimate.from_pass_times(times, entry.parameters if entry else 0)),
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(adapter, tasks[0]),
@@ -128,15 +129,15 @@ def _line_below(task: InfillingTask) -> InfillingTask:
     )
 
 
-def _rested_s(engine: Engine, tasks: Sequence[InfillingTask]) -> float:
+def _rested_s(engine: Engine, cut: float, tasks: Sequence[InfillingTask]) -> float:
     """The mean seconds of a line whose prompt was prefilled ahead, in text unlike that of any earlier request."""
     timings = []
     for task in tasks:
         moved = replace(task, prompt=f"\n{task.prompt}")
-        deque(engine.infill(replace(_request(moved, 0), prefill_only=True)), maxlen=0)
+        deque(engine.infill(replace(_request(moved, 0, cut), prefill_only=True)), maxlen=0)
         while engine.run_idle_task():
             pass
-        timings.append(_by_engine(engine, moved, 0).seconds)
+        timings.append(_by_engine(engine, cut, moved, 0).seconds)
     return statistics.mean(timings)
 
 
@@ -149,18 +150,18 @@ def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
     }
 
 
-def _request(task: InfillingTask, typed: int) -> InfillRequest:
+def _request(task: InfillingTask, typed: int, cut: float) -> InfillRequest:
     hole = Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS)
     parts = PinnedText(task.prefix + task.solution[:typed]), hole, PinnedText(task.suffix_text)
-    return InfillRequest("passes", parts, seed=1, drafts=True)
+    return InfillRequest("passes", parts, seed=1, drafts=True, quick=cut > 0, min_prob=cut)
 
 
-def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
+def _by_engine(engine: Engine, cut: float, task: InfillingTask, typed: int) -> FillTiming:
     """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
     began = time.perf_counter()
     output_tokens = 0
     prompt_s = 0.0
-    for event in engine.infill(_request(task, typed)):
+    for event in engine.infill(_request(task, typed, cut)):
         if isinstance(event, Draft):
             prompt_s = prompt_s or time.perf_counter() - began
         elif isinstance(event, FilledHoles):
@@ -211,6 +212,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     add_model_flags(parser)
     parser.add_argument("--limit", type=positive_int, default=8, metavar="N", help="how many lines")
+    parser.add_argument(
+        "--cut", type=float, default=0.47, metavar="P", help="end behind the first token less likely than this"
+    )
     parser.add_argument(
         "--peer",
         action="append",
