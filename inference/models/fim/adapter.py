@@ -29,8 +29,8 @@ _LATEST_SHARE = 0.2
 _SAVED_PASSES = 100
 """Save the average times after this many passes, for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
-"""A pass of at most this many rows counts as decoding, and one of at least this many as prefill; a shorter one of prefill
-only if it was faster.
+"""A pass of at most this many rows counts as decoding, one of at least this many as prefill. A shorter pass of prefill
+counts only if it was faster.
 """
 _NO_FILLS = (
     "its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone and cannot fill holes; give "
