@@ -162,8 +162,12 @@ class Action:
         return await asyncio.to_thread(postprocess.breaks_parse, snapshot, self.holes, texts)
 
 
-def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
-    """The actions for [start, end]; several may have the same holes. `automatic`: the user did not ask for actions."""
+def fill_actions(
+    source: Source, marker: str, start: int, end: int, *, automatic: bool = False, refine_title: str = ""
+) -> list[Action]:
+    """The actions for [start, end]; several may have the same holes. `automatic`: the user did not ask for actions.
+    `refine_title`: that of the action that has the partner improve the selection; empty if there is no partner.
+    """
     all_holes = file_placeholders(source, marker)
     touched = spans_touching(all_holes, start, end)
     inside = function_placeholders(source, marker, start, end)
@@ -185,17 +189,9 @@ def fill_actions(source: Source, marker: str, start: int, end: int, *, automatic
         for variant, strength in REWORK_STRENGTHS.items():
             title = f"Rework the selection: {variant}"
             actions.append(Action(ActionKind.REWORK, start, end, (span,), strength, title=title, variant=variant))
+        if refine_title:
+            actions.append(Action(ActionKind.REFINE, start, end, (span,), title=refine_title))
     return actions
-
-
-def partner_refine_actions(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
-    """The action that has the partner improve the selection, under this title."""
-    span = (
-        None if spans_touching(file_placeholders(source, marker), start, end) else hole_in_selection(source, start, end)
-    )
-    if span is None or span.end - span.start > MAX_REWORK_CHARACTERS:
-        return []
-    return [Action(ActionKind.REFINE, start, end, (span,), title=title)]
 
 
 def repair_actions(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:

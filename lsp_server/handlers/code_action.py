@@ -21,7 +21,6 @@ from lsp_server.actions import (
     distinct_actions,
     fill_actions,
     holes_for,
-    partner_refine_actions,
     repair_actions,
 )
 from lsp_server.documents.document import Document, Snapshot
@@ -236,9 +235,8 @@ def _actions_for(
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
     actions = [
         *repair_actions(snapshot, marker, diagnostics),
-        *fill_actions(snapshot, marker, start, end, automatic=automatic),
+        *fill_actions(snapshot, marker, start, end, automatic=automatic, refine_title=partner),
     ]
-    actions += partner_refine_actions(snapshot, marker, start, end, partner) if partner else []
     return distinct_actions([action for action in actions if _requests(params.context.only, code_action_kind(action))])
 
 
