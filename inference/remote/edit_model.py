@@ -53,7 +53,7 @@ class EditModelBackend(RemoteBackend):
         yield NextEdits(request.id, edits)
         yield Done(request.id, outcome)
 
-    async def _rewrite(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[ScoredEdit, ...]:
+    async def _rewrite(self, prompt: EditPrompt, deadline: Deadline) -> tuple[ScoredEdit, ...]:
         """The edits of the model's rewrite; none if that was cut off. Raises ServerError and TimeoutError."""
         body_params = {
             "model": self.model,

@@ -71,11 +71,8 @@ class RemoteRun:
         self.counters = RequestCounters()
 
     def _done(self) -> Done:
-        outcome = Outcome.DEADLINE if self._is_past_deadline() else Outcome.COMPLETE
+        outcome = Outcome.DEADLINE if self.job.deadline.is_past else Outcome.COMPLETE
         return Done(self.request.id, outcome, self.counters.stats())
-
-    def _is_past_deadline(self) -> bool:
-        return self.job.deadline is not None and self.job.deadline.is_past
 
 
 class RemoteBackend(ABC):

@@ -193,7 +193,7 @@ class VllmRun(RemoteRun):
             CanvasPlanner, self._model.vocabulary, self._model.infill_config, self.request
         )
         canvases = RequestProgress(planner)
-        while not canvases.is_complete and not self._is_past_deadline():
+        while not canvases.is_complete and not self.job.deadline.is_past:
             group, earlier_fills = await asyncio.to_thread(canvases.next_canvas)
             plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
             self.counters.canvases += 1
@@ -206,7 +206,7 @@ class VllmRun(RemoteRun):
             canvases.done[group.start] = fills
         holes = planner.request.holes
         max_candidates = self._effort.candidates
-        complete = not self._is_past_deadline()
+        complete = not self.job.deadline.is_past
         ms = self.counters.ms()
         for candidate in results.combine_canvas_fills(
             self.request.id, canvases.done, holes, max_candidates, ms, complete=complete
@@ -220,7 +220,7 @@ class VllmRun(RemoteRun):
         Raises ServerError if it was never read.
         """
         try:
-            async with asyncio.timeout_at(self.job.deadline.time_s if self.job.deadline else None):
+            async with asyncio.timeout_at(self.job.deadline.time_s):
                 canvases = [self._denoise(sizes) for sizes in self._lengths()]
                 outcomes = await asyncio.gather(*canvases, return_exceptions=True)
                 errors = [error for error in outcomes if error is not None]

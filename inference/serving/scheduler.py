@@ -168,9 +168,8 @@ class Scheduler:
 
     async def _run_job(self, job: Job) -> Done | Failed:
         """Runs a job: emits all replies but the final one, which it returns after the backend has freed everything."""
-        deadline = job.deadline
         try:
-            async with asyncio.timeout_at(deadline.time_s if deadline else None):
+            async with asyncio.timeout_at(job.deadline.time_s):
                 await job.may_start.wait()
         except TimeoutError:
             return job.done_reply(Outcome.DEADLINE)

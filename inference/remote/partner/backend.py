@@ -224,11 +224,10 @@ class CandidateInProgress:
     async def _write_hole(self) -> bool:
         """Fills the next hole. Returns False if the deadline is past. Raises ServerError."""
         run = self._run
-        deadline = run.job.deadline
         hole_index = len(self.fills)
         answer = self._answer = run.request_fill(hole_index, self.fills, self._context_window, candidate=self._index)
         try:
-            async with asyncio.timeout_at(deadline.time_s if deadline else None) as limit:
+            async with asyncio.timeout_at(run.job.deadline.time_s) as limit:
                 await answer.receive(run.wakeup.set)
         except TimeoutError:
             if limit.expired():
@@ -333,7 +332,7 @@ class PartnerRun(RemoteRun):
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
-            for writer in () if self._is_past_deadline() else self._writers:
+            for writer in () if self.job.deadline.is_past else self._writers:
                 writer.start()
             while any(writer.is_running for writer in self._writers):
                 await self.wakeup.wait()
