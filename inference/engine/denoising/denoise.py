@@ -23,15 +23,6 @@ ROWS_AT_A_TIME = 16
 """How many rows of logits to process at once. That takes up to ten times their memory: 97 MB for a V of 152,000."""
 
 
-def step_temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
-    """The temperature of the step after which `steps_left - 1` of `max_steps` remain, falling from t_max to t_min.
-
-    Computed in float32, as transformers does, so that the same random stream gives the same tokens.
-    """
-    fraction = torch.tensor(steps_left, dtype=torch.int32) / max_steps
-    return settings.t_min + (settings.t_max - settings.t_min) * fraction
-
-
 def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
     """(N, V) logits and their softmax -> (N,) entropy in nats."""
     blocks = zip(torch.split(logits, ROWS_AT_A_TIME), torch.split(probabilities, ROWS_AT_A_TIME), strict=True)
@@ -255,7 +246,12 @@ class Denoiser:
         return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
 
     def _temperature(self) -> Tensor:
-        return step_temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
+        """The temperature of the next step, falling from t_max to t_min.
+
+        Computed in float32, as transformers does, so that the same random stream gives the same tokens.
+        """
+        fraction = torch.tensor(self.max_steps - self.step_number, dtype=torch.int32) / self.max_steps
+        return self._settings.t_min + (self._settings.t_max - self._settings.t_min) * fraction
 
     def _min_accepted(self) -> Tensor | None:
         if not self._settings.accept_floor:
