@@ -143,14 +143,14 @@ class FillRanker:
     ) -> Generator[list[list[float]], None, None]:
         """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
         device = self._model.adapter.device
+        mask = self._model.infill_config.mask_token_id
+        assert mask is not None, "a masked model has one"
         width = max(len(canvas.ids) for canvas in canvases)
         true = torch.tensor([[*canvas.ids, *[0] * (width - len(canvas.ids))] for canvas in canvases], device=device)
         lengths = torch.tensor([[len(canvas.ids)] for canvas in canvases], device=device)
         valid = torch.arange(width, device=device) < lengths
         flat = true.flatten().clone()
-        flat[_flat_rows([[row for part in order for row in part] for order in orders], width, device)] = (
-            self._mask_token_id
-        )
+        flat[_flat_rows([[row for part in order for row in part] for order in orders], width, device)] = mask
         for part in zip(*orders, strict=True):
             rows = _flat_rows(part, width, device)
             values: list[float] = []
@@ -162,12 +162,6 @@ class FillRanker:
                 flat = flat.index_put((rows,), tokens)
             remaining = iter(values)
             yield [[next(remaining) for _ in canvas_rows] for canvas_rows in part]
-
-    @property
-    def _mask_token_id(self) -> int:
-        mask = self._model.infill_config.mask_token_id
-        assert mask is not None, "a masked model has one"
-        return mask
 
 
 @torch.inference_mode()
