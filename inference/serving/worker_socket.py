@@ -35,7 +35,7 @@ class WorkerSocket:
         self._is_tcp = transport == "tcp"
         self.token = secrets.token_hex(32) if self._is_tcp else ""
         """The secret that clients must know; a Unix socket needs none."""
-        self._lock = socket_lock(path)
+        self._lock = FileLock(path.with_suffix(".lock"), mode=0o600, thread_local=False)
         self._server: asyncio.Server | None = None
         self._socket: os.stat_result | None = None
         """The `stat` of the file that `listen` made."""
@@ -89,11 +89,6 @@ class WorkerSocket:
             return self._socket is not None and os.path.samestat(self._socket, self._path.lstat())
         except OSError:
             return False
-
-
-def socket_lock(path: Path) -> FileLock:
-    """The lock of the worker whose socket is at `path`."""
-    return FileLock(path.with_suffix(".lock"), mode=0o600, thread_local=False)
 
 
 def ensure_private_folder(folder: Path) -> None:
