@@ -180,7 +180,7 @@ class CandidateInProgress:
     def fills_so_far(self) -> list[PartnerFill]:
         if self.is_complete or self._answer is None:
             return self.fills
-        return [*self.fills, self._complete_fill(self._answer)]
+        return [*self.fills, self._fill(self._answer, self._answer.text)]
 
     def candidate(self) -> FilledHoles | None:
         """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
@@ -241,16 +241,13 @@ class CandidateInProgress:
         finally:
             run.counters.steps += answer.tokens
             run.counters.encode_ms = run.counters.encode_ms or answer.first_ms
-        fill = self._complete_fill(answer) if answer.end == "stop" else self._truncated_fill(answer)
+        fill = self._fill(answer, answer.text) if answer.end == "stop" else self._truncated_fill(answer)
         self.fills.append(fill)
         self._answer = None
         run.partner.adopt_context_window(self._context_window)
         return True
 
-    def _complete_fill(self, answer: StreamedFill) -> PartnerFill:
-        return self._fill(answer, answer.text, is_complete=True)
-
-    def _fill(self, answer: StreamedFill, text: str, *, is_complete: bool) -> PartnerFill:
+    def _fill(self, answer: StreamedFill, text: str, *, is_complete: bool = True) -> PartnerFill:
         start = self._run.holes[len(self.fills)].starts_with
         fill = start + text
         pieces, probs = answer.token_texts
