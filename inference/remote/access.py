@@ -46,14 +46,11 @@ class AccessControl:
     def needs_token(self, *, is_user: bool) -> bool:
         return self._needs[0 if is_user else 1]
 
-    def is_token(self, token: str) -> bool:
-        """Whether this is the token, compared in constant time."""
-        return bool(self._token) and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
-
     def header_has_token(self, authorization: str) -> bool:
-        """Whether the value of an `Authorization` header holds the token."""
+        """Whether the value of an `Authorization` header holds the token, compared in constant time."""
         scheme, _, token = authorization.strip().partition(" ")
-        return scheme.lower() == "bearer" and self.is_token(token.strip())
+        is_token = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
+        return scheme.lower() == "bearer" and bool(self._token) and is_token
 
     async def is_own_user(self, connection: socket.socket) -> bool:
         """Whether the other end of a connection certainly is a process of our own user. Call it once per connection."""
