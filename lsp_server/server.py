@@ -104,19 +104,6 @@ _EDITS = {types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN, *_CHAN
 log = logging.getLogger(__name__)
 
 
-def _add_features(session: Session) -> None:
-    ledger = StatisticsWriter(session.warn)
-    session.features.parts += [
-        StatisticsFeature(session, ledger),
-        PartnerRefiner(session),
-        InlineService(session),
-        CompletionListService(session),
-        NextEditService(session),
-        ReadAheadPrefill(session),
-        ledger,
-    ]
-
-
 class InfillServer(LanguageServer):
     protocol: InfillProtocol
 
@@ -124,10 +111,19 @@ class InfillServer(LanguageServer):
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
         self.protocol.write = write
         self.protocol.leave = lambda: shutdown(self.session, self.protocol)
-        self.session = Session(self, flags)
-        _add_features(self.session)
+        self.session = session = Session(self, flags)
+        ledger = StatisticsWriter(session.warn)
+        session.features.parts += [
+            StatisticsFeature(session, ledger),
+            PartnerRefiner(session),
+            InlineService(session),
+            CompletionListService(session),
+            NextEditService(session),
+            ReadAheadPrefill(session),
+            ledger,
+        ]
         self.protocol.handlers = {
-            **{name: partial(method.handle, name, self.session) for name, method in METHODS.items()},
+            **{name: partial(method.handle, name, session) for name, method in METHODS.items()},
             types.SHUTDOWN: lambda _: self.protocol.leave(),
         }
         self.protocol.on_unreadable = self._mark_desynced
