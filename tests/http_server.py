@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from tests.workers import until
+
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound="HttpServer")
 
@@ -49,9 +51,7 @@ class HttpServer:
         """Answer a request. Raises EOFError to end the connection."""
 
     async def until(self, condition: Callable[[Self], bool]) -> None:
-        async with asyncio.timeout(120):
-            while not condition(self):
-                await asyncio.sleep(0.01)
+        await until(lambda: condition(self))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, which may send several requests."""

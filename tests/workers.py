@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,10 +155,7 @@ class RawClient:
         return message
 
     async def becomes(self, wanted: Callable[[Status], bool]) -> Status:
-        async with asyncio.timeout(PATIENCE_S):
-            while not wanted(status := await self.status()):
-                await asyncio.sleep(0.02)
-            return status
+        return await poll(self.status, wanted)
 
     async def is_closed(self) -> bool:
         """Whether the worker has closed the connection; waits for that."""
@@ -178,6 +175,14 @@ async def until(found: Callable[[], Found]) -> Found:
         while not (value := found()):
             await asyncio.sleep(0.01)
     return value
+
+
+async def poll(ask: Callable[[], Awaitable[Found]], wanted: Callable[[Found], object]) -> Found:
+    """What is answered, once it is as wanted."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not wanted(answer := await ask()):
+            await asyncio.sleep(0.02)
+    return answer
 
 
 def is_idle(status: Status) -> bool:
@@ -218,10 +223,8 @@ class Process:
                 await asyncio.sleep(0.02)
 
     async def exit_status(self) -> int:
-        async with asyncio.timeout(PATIENCE_S):
-            while (status := self.popen.poll()) is None:
-                await asyncio.sleep(0.02)
-            return status
+        await until(lambda: self.popen.poll() is not None)
+        return self.popen.returncode
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import httpx2
 
 from inference.messages import WorkerOptions
 from tests.inference.models.test_gguf import FIM
-from tests.workers import CLI, PATIENCE_S, environment
+from tests.workers import CLI, PATIENCE_S, environment, poll
 
 OPTIONS = WorkerOptions(model=str(FIM), device="cpu")
 FLAGS = ("--model", str(FIM), "--device", "cpu")
@@ -59,7 +59,4 @@ async def endpoint_with(runtime: Path, *flags: str, **variables: str) -> AsyncIt
 
 async def loaded(http: httpx2.AsyncClient, **headers: str) -> httpx2.Response:
     """What `/health` says once the model is loaded."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (reply := await http.get("/health", headers=headers)).status_code == 503:
-            await asyncio.sleep(0.1)
-        return reply
+    return await poll(lambda: http.get("/health", headers=headers), lambda reply: reply.status_code != 503)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lsp_server.lsp.worker_supervisor import REFRESH_S
-from tests.workers import CLI, PATIENCE_S, environment
+from tests.workers import CLI, PATIENCE_S, environment, poll
 
 SERVER = [*CLI, "serve", "--stdio"]
 AS_PLUGIN = {"experimental": {"infillDrafts": False}}
@@ -211,16 +211,12 @@ class RawClient:
         return await self.ask("infill/status", {"textDocument": {"uri": uri}} if uri else None)
 
     async def becomes(self, state: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while (await self.status())["state"] != state:
-                await asyncio.sleep(0.05)
+        await poll(self.status, lambda status: status["state"] == state)
 
     async def idle(self) -> dict[str, Any]:
         """The status once the worker has nothing left to do."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (status := await self.status())["running"] or status["waiting"] or status["computing"]:
-                await asyncio.sleep(0.02)
-        return status
+        busy = ("running", "waiting", "computing")
+        return await poll(self.status, lambda status: not any(status[name] for name in busy))
 
     @asynccontextmanager
     async def holding_the_worker(self) -> AsyncIterator[int]:

@@ -1,6 +1,5 @@
 """Settings requested from the editor, settings files, and workspaces with several folders."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ from tests.e2e.conftest import Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
 from tests.lsp_server.settings.test_configuration import folder
-from tests.workers import PATIENCE_S
+from tests.workers import poll
 
 OFF = 'disabledLanguages = ["python"]'
 SWITCH = {"disabledLanguages": ["python"]}
@@ -42,9 +41,7 @@ async def is_off(user: User) -> bool:
 
 
 async def becomes_off(user: User) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await is_off(user):
-            await asyncio.sleep(0.02)
+    await poll(lambda: is_off(user), bool)
 
 
 async def test_the_editor_is_asked_for_the_settings_of_each_folder(start: Start, tmp_path: Path) -> None:

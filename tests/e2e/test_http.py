@@ -21,7 +21,7 @@ from tests.e2e.listening import FLAGS, OPTIONS, Listening, endpoint_with, loaded
 from tests.e2e.relay import Relay
 from tests.e2e.user import User
 from tests.inference.models.test_gguf import FIM
-from tests.workers import PATIENCE_S, short_folder
+from tests.workers import PATIENCE_S, is_idle, poll, short_folder
 
 BEFORE = "import os\n\n\ndef size(path):\n"
 LINE = "    return os.pa"
@@ -205,15 +205,11 @@ async def test_idle_connections_take_no_place(endpoint: Listening, http: httpx2.
     assert (await http.get("/health")).status_code == 200
     for _, writer in opened[1:]:
         writer.write(b"POST /infill HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
-    async with asyncio.timeout(PATIENCE_S):
-        while (refused := await http.get("/health")).status_code == 200:
-            await asyncio.sleep(0.05)
+    refused = await poll(lambda: http.get("/health"), lambda reply: reply.status_code != 200)
     for _, writer in opened:
         writer.transport.abort()
     assert (refused.status_code, refused.json()["error"]["type"]) == (503, "unavailable_error")
-    async with asyncio.timeout(PATIENCE_S):
-        while (await http.get("/health")).status_code != 200:
-            await asyncio.sleep(0.05)
+    await poll(lambda: http.get("/health"), lambda reply: reply.status_code == 200)
 
 
 @pytest.mark.parametrize("begun", [b"GET /health HTTP/1.1\r\nX-", b"GET /health HTTP/1.1\r\nContent-Length: 9\r\n\r\n"])
@@ -254,9 +250,7 @@ async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, str
                 writer.transport.abort()
         finally:
             os.kill(status.pid, signal.SIGCONT)
-        async with asyncio.timeout(PATIENCE_S):
-            while (status := await worker.request_status()).running + status.waiting:
-                await asyncio.sleep(0.02)
+        await poll(worker.request_status, is_idle)
     async with endpoint.http() as http:  # more than may run at a time
         assert (await http.post("/infill", json=LLAMA_VIM)).status_code == 200
 

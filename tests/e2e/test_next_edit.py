@@ -4,7 +4,6 @@ sidekick.nvim asks `textDocument/copilotInlineEdit`, drops an answer for another
 then runs the command of each.
 """
 
-import asyncio
 import itertools
 import json
 from pathlib import Path
@@ -18,6 +17,7 @@ from lsp_server.next_edit.rewrite_filter import REASON
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
+from tests.workers import poll
 
 FIM = Path(__file__).parents[1] / "data" / "fim"
 _keys = itertools.count()
@@ -194,9 +194,7 @@ async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> N
     with RecordedModel("zeta-2", {now: new}).serve() as url:
         user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), text)
         user.exchange("w)", "width)")
-        async with asyncio.timeout(60):
-            while not (actions := await user.next_actions()):
-                await asyncio.sleep(0.05)
+        actions = await poll(user.next_actions, bool)
         (first,) = await user.next_edits()
         shown = actions[0]["edit"]["documentChanges"][0]["edits"][0]["newText"]
         assert first["text"] == shown == "return width * 2"
@@ -212,9 +210,7 @@ async def test_a_code_action_offers_an_edit_that_the_fill_model_judged(start: St
     values = ", ".join(f"value_{index}" for index in range(12))
     user = Sidekick(client, "".join(f"{name} = f({values}, {name}, {values})\n" for name in ("one", "two")))
     user.exchange(f"f({values}, one, {values})", "f(one)")
-    async with asyncio.timeout(60):
-        while not (actions := await user.next_actions()):
-            await asyncio.sleep(0.05)
+    actions = await poll(user.next_actions, bool)
     user.apply(actions[0]["edit"]["documentChanges"][0]["edits"])
     assert user.text == "one = f(one)\ntwo = f(two)\n"
 

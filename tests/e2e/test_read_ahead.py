@@ -1,6 +1,5 @@
 """The prompt where the cursor rests is read before anything is typed there, and nothing is written."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
 from tests.inference.models.test_gguf import FIM
-from tests.workers import PATIENCE_S, until
+from tests.workers import poll, until
 
 
 def document(name: str) -> str:
@@ -51,9 +50,7 @@ async def test_the_first_request_finds_its_prompt_read(runtime_folder: Path) -> 
         user = User(client, document("first"))
         tokens = (await client.status())["aheadTokens"]
         rests(user)
-        async with asyncio.timeout(PATIENCE_S):
-            while (status := await client.status())["aheadTokens"] < tokens + 500:
-                await asyncio.sleep(0.05)
+        status = await poll(client.status, lambda status: status["aheadTokens"] >= tokens + 500)
         user.type("v")
         await user.complete(invoked=False)
         assert (await client.status())["aheadHits"] == status["aheadHits"] + 1

@@ -18,7 +18,7 @@ from tests.e2e.conftest import alone
 from tests.e2e.raw_client import SERVER, RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
-from tests.workers import PATIENCE_S, Finished, checks_of, infill_ls, until
+from tests.workers import Finished, checks_of, infill_ls, poll, until
 
 TOKEN = "hush-hush-0123456789"
 SECRET = "swordfish"
@@ -113,10 +113,8 @@ async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(project: P
         (project / "infill-ls.toml").write_text(lines)
         async with edited(project, {}, tmp_path / "stderr") as client:
             user = opened(client, project, DOCUMENT)
-            async with asyncio.timeout(PATIENCE_S):
-                while len(problems := (await client.status(user.uri))["problems"]) < 2:
-                    await asyncio.sleep(0.02)
-            assert all("is ignored" in problem for problem in problems)
+            status = await poll(lambda: client.status(user.uri), lambda status: len(status["problems"]) >= 2)
+            assert all("is ignored" in problem for problem in status["problems"])
             (project / "infill-ls.toml").unlink()
             client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": theirs}})
             await opened(client, project, DOCUMENT, "other.py").complete()

@@ -4,7 +4,7 @@ import asyncio
 from threading import Event
 
 from lsp_server.settings.blocking_io import BlockingIo
-from tests.workers import PATIENCE_S
+from tests.workers import poll
 
 
 async def test_a_late_answer_is_waited_for_once() -> None:
@@ -23,6 +23,4 @@ async def test_a_late_answer_is_waited_for_once() -> None:
     assert again.done() and again.result() is None
     assert len(calls) == 1
     answer.set()
-    async with asyncio.timeout(PATIENCE_S):
-        while not await files.run("a", look):
-            await asyncio.sleep(0)
+    await poll(lambda: files.run("a", look), bool)

@@ -21,7 +21,7 @@ from inference.messages import (
 )
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, short_folder, until
+from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, poll, short_folder, until
 
 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
@@ -44,9 +44,7 @@ async def test_a_worker_ends_if_unused_and_not_before(own_folder: Path) -> None:
             assert not await doctor.shut_down(if_unused=True)
             assert (await editor.request(fill())).candidates
             assert editor.pid == doctor.pid
-        async with asyncio.timeout(PATIENCE_S):
-            while (await doctor.request_status()).clients > 1:
-                await asyncio.sleep(0.05)
+        await poll(doctor.request_status, lambda status: status.clients <= 1)
         assert await doctor.shut_down(if_unused=True)
 
 
