@@ -6,8 +6,8 @@ real one the same things. Requests, answers and refusals have the shapes and wor
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class CanvasServer(HttpServer):
     """Serves `engine`'s model with canvases of `canvas_tokens`; without one `instead` answers.
 
     `instead` may answer a request before the model does. `change` may alter the ids of a canvas as they are answered.
-    `hold` is cleared by a test that wants answers held back. `knows_pins` False: as a vLLM that is too old.
+    `knows_pins` False: as a vLLM that is too old.
     """
 
     engine: Engine | None
@@ -37,7 +37,6 @@ class CanvasServer(HttpServer):
     knows_pins: bool = True
     instead: Callable[[dict[str, Any]], Answer | None] = lambda _: None
     change: Callable[[dict[str, Any], list[int]], list[int]] = lambda _, ids: ids
-    hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[dict[str, Any]] = field(default_factory=list)
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -105,19 +104,12 @@ class CanvasServer(HttpServer):
         return {"choices": [choice]}
 
 
-@asynccontextmanager
-async def canvas_server(engine: Engine, **settings: Any) -> AsyncIterator[CanvasServer]:
-    server = CanvasServer(engine, **settings)
-    server.hold.set()
-    async with listening(server):
-        yield server
+def canvas_server(engine: Engine, **settings: Any) -> AbstractAsyncContextManager[CanvasServer]:
+    return listening(CanvasServer(engine, **settings))
 
 
-@asynccontextmanager
-async def recording_server(certified: ssl.SSLContext | None = None) -> AsyncIterator[CanvasServer]:
+def recording_server(certified: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[CanvasServer]:
     """One that records all and fills nothing; over TLS where it has a certificate."""
     refused = (400, {}, {"error": {"message": "this server only records"}})
     server = CanvasServer(None, canvas_tokens=64, name="gemma", instead=lambda _: refused)
-    server.hold.set()
-    async with listening(server, certified=certified, host="localhost"):
-        yield server
+    return listening(server, certified=certified, host="localhost")

@@ -9,8 +9,8 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,10 +61,10 @@ class PartnerServer(HttpServer):
     """Answers with what `answer` says, a token at a time where it is asked for a stream.
 
     `kinds` are the interfaces that it has; others are answered 404. `delay_s` goes by before the first token, `pause_s`
-    before each other one. `hold`, while it is cleared, keeps answers back for as long as the test wants. `status` other
-    than 200 refuses what would be filled. `fenced` puts what a conversation is answered into a code fence. `raw` gives
-    the bytes of a stream that is no honest answer (None: no more comes, nor an end), `models` another answer to
-    `/v1/models`. Requests with a field of `refuses`, or longer than `most_characters`, are refused.
+    before each other one. `status` other than 200 refuses what would be filled. `fenced` puts what a conversation is
+    answered into a code fence. `raw` gives the bytes of a stream that is no honest answer (None: no more comes, nor an
+    end), `models` another answer to `/v1/models`. Requests with a field of `refuses`, or longer than `most_characters`,
+    are refused.
     """
 
     answer: Callable[[Asked], str] = sensible
@@ -80,7 +80,6 @@ class PartnerServer(HttpServer):
     max_model_len: int | None = None
     refuses: tuple[str, ...] = ()
     most_characters: int = 1 << 30
-    hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[Asked] = field(default_factory=list)
 
     @property
@@ -225,9 +224,5 @@ def _event(writer: asyncio.StreamWriter, value: object) -> None:
     writer.write(chunk(data))
 
 
-@asynccontextmanager
-async def partner_server(port: int = 0, **settings: Any) -> AsyncIterator[PartnerServer]:
-    server = PartnerServer(**settings)
-    server.hold.set()
-    async with listening(server, port):
-        yield server
+def partner_server(port: int = 0, **settings: Any) -> AbstractAsyncContextManager[PartnerServer]:
+    return listening(PartnerServer(**settings), port)

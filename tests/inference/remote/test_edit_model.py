@@ -28,7 +28,6 @@ class EditServer(HttpServer):
     answer: Any = None
     tells_chances: bool = True
     names: tuple[str, ...] = ("zeta-2-q4",)
-    hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,7 +37,7 @@ class EditServer(HttpServer):
             self.asked.append(request.json)
             said = self.answer
             if said is None:
-                await self.unless_gone(reader, self.hold.wait())
+                await self.unless_gone(reader, asyncio.Event().wait())
             if "logprobs" in request.json and not self.tells_chances:
                 writer.write(response(400, {"error": {"message": "logprobs is not supported"}}))
                 return
