@@ -5,7 +5,7 @@ comment, and functions without a body. Markers break the parse, so only tokens c
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 
 from tree_sitter import Node
@@ -15,7 +15,7 @@ from lsp_server.holes.blocks import open_brackets, open_brackets_in_block
 from lsp_server.holes.functions import FunctionBody, body_of, extent_of, functions_around, header_of, hole_replacing
 from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
-from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
+from lsp_server.syntax.languages import CLOSERS, table_of
 from lsp_server.syntax.lines import is_alone, is_blank, is_one_line, line_end
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import SyntaxView, string_or_comment_at
@@ -128,7 +128,8 @@ def _insert(spans: list[HoleSpan], span: HoleSpan) -> None:
 def _missing_bodies(view: SyntaxView, start: int, end: int) -> Iterator[HoleSpan]:
     visited_ids = set[int]()
     bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
-    for match in islice(_start_pattern(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
+    starts = re.compile(f"(?={bodies})").finditer(view.text, start, end)  # the tree gives the extent
+    for match in islice(starts, _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in visited_ids:
             continue
@@ -165,7 +166,8 @@ def _filler_hole(view: SyntaxView, body: FunctionBody, code: list[Node]) -> Hole
     """The only statement of a body, if it is a filler. Comments before it stay."""
     filler, table = view.code(code[0]), view.table
     is_inline = is_one_line(view.text, body.start, view.start(code[0]))
-    if not _body_filler_pattern(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
+    fillers = "|".join(filter(None, (table.fillers, table.body_fillers))) or _NEVER
+    if not re.fullmatch(f"(?:{fillers});?", filler, re.DOTALL) or (is_inline and filler in table.meant_inline):
         return None
     preceding = [part for part in body.parts if part.start_byte < code[0].start_byte]
     return hole_replacing(view, body, view.end(preceding[-1]) if preceding else body.start, code)
@@ -193,28 +195,13 @@ def _is_inherited(text: str, name: str) -> bool:
 
 def _filler_holes(view: SyntaxView, start: int, end: int) -> Iterator[HoleSpan]:
     """Placeholders for missing code anywhere: a statement among others, or part of an expression."""
-    for match in islice(_start_pattern(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
+    fillers = view.table.fillers or _NEVER
+    for match in islice(re.compile(f"(?={fillers})").finditer(view.text, start, end), _MAX_CANDIDATES):
         if string_or_comment_at(view, match.start()):
             continue
         nodes = [node for node in view.ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
-        whole = [node for node in nodes if _filler_pattern(view.table).fullmatch(view.code(node).removesuffix(";"))]
+        whole = [node for node in nodes if re.fullmatch(fillers, view.code(node).removesuffix(";"), re.DOTALL)]
         if whole:
             end = view.end(whole[-1])
             alone = is_alone(view.text, match.start(), end)
             yield HoleSpan(match.start(), end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
-
-
-@cache
-def _start_pattern(pattern: str) -> re.Pattern[str]:
-    """Matches at the start of `pattern`. The tree gives the extent."""
-    return re.compile(f"(?={pattern})")
-
-
-@cache
-def _filler_pattern(table: LanguageTable) -> re.Pattern[str]:
-    return re.compile(table.fillers or _NEVER, re.DOTALL)
-
-
-@cache
-def _body_filler_pattern(table: LanguageTable) -> re.Pattern[str]:
-    return re.compile(f"(?:{'|'.join(filter(None, (table.fillers, table.body_fillers))) or _NEVER});?", re.DOTALL)

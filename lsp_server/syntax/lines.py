@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from inference.ending import is_word_char as is_word_char
 
@@ -87,14 +87,9 @@ def is_deeper(indent: str | None, outer: str) -> bool:
 
 def next_code_line_indent(text: str, offset: int, line_comment: str = "") -> str | None:
     """The indentation of the next line below `offset` that is neither blank nor a comment; None: there is none."""
-    match = _line_with_code(line_comment).search(text, offset)
-    return match.group(1) if match else None
-
-
-@cache
-def _line_with_code(line_comment: str) -> re.Pattern[str]:
     not_comment = rf"(?!{re.escape(line_comment)})" if line_comment else ""
-    return re.compile(rf"[\r\n]([ \t]*)(?=\S){not_comment}")
+    match = re.compile(rf"[\r\n]([ \t]*)(?=\S){not_comment}").search(text, offset)
+    return match.group(1) if match else None
 
 
 def nonblank_line_above(text: str, offset: int) -> str | None:
