@@ -188,7 +188,9 @@ async def _serve_stdio(start: StartConversation) -> int:
     client, bodies = transports.connect_stdio(start)
     await client.relay_messages(bodies)
     status = client.conversation.exit_status
-    _exit_within(MAX_SHUTDOWN_S, status)
+    watchdog = threading.Timer(MAX_SHUTDOWN_S, os._exit, [status])
+    watchdog.daemon = True
+    watchdog.start()
     await client.leave()
     return status
 
@@ -212,12 +214,6 @@ async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], se
 def _fail(reason: str) -> int:
     print_message(reason, "infill-ls serve")
     return EXIT_USAGE
-
-
-def _exit_within(seconds: float, status: int) -> None:
-    watchdog = threading.Timer(seconds, os._exit, [status])
-    watchdog.daemon = True
-    watchdog.start()
 
 
 def _log_to_stderr(level: str) -> None:
