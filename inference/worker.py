@@ -83,7 +83,7 @@ async def serve(arguments: WorkerArguments, socket: WorkerSocket, open_backend: 
     socket.close()
     await service.scheduler.close()
     await _flush(service.connections)
-    return service.exit_code
+    return 1 if service.failure else 0
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

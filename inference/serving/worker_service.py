@@ -112,17 +112,13 @@ class WorkerService:
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
         self._next_progress = self._began
-        self._failure: tuple[ErrorCode, str] | None = None
+        self.failure: tuple[ErrorCode, str] | None = None
         self._health = BackendHealth(arguments.model)
         self._backend: Backend | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
         self._last_used_s = self._began + max(MIN_STARTUP_S - arguments.idle_s, 0.0)
-
-    @property
-    def exit_code(self) -> int:
-        return 1 if self._failure else 0
 
     async def wait_until_ended(self) -> None:
         """Waits until the worker ends, which it does by itself after the idle time without a client."""
@@ -167,8 +163,8 @@ class WorkerService:
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
         """Accepts `request` and returns its job, or the reason for refusing it."""
-        if self._failure:
-            return Failed(request.id, *self._failure)
+        if self.failure:
+            return Failed(request.id, *self.failure)
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, WORKER_STOPPING)
 
@@ -179,7 +175,7 @@ class WorkerService:
 
     def shut_down(self) -> None:
         """Finishes running jobs, refuses waiting ones, then ends; at once if asked twice or if the engine hangs."""
-        if self._failure or self._state.state is WorkerState.STOPPING or self.status().step_s > HUNG_STEP_S:
+        if self.failure or self._state.state is WorkerState.STOPPING or self.status().step_s > HUNG_STEP_S:
             self.ended.set()
             return
         self._enter_state(WorkerState.STOPPING, detail=WORKER_STOPPING)
@@ -252,7 +248,7 @@ class WorkerService:
 
     def on_failure(self, code: ErrorCode, message: str) -> None:
         """Loading failed, or the engine did: tells users `message` and ends, so that the next start can retry."""
-        self._failure = code, message
+        self.failure = code, message
         self._enter_state(WorkerState.FAILED, detail=message)
         self.scheduler.fail(code, message)
         self._loop.call_later(LINGER_S, self.ended.set)
