@@ -132,12 +132,10 @@ class NameIndex:
 
     def binding_scope_id(self, name: Occurrence) -> int:
         """The id of the scope that binds a plain name; 0 if the file does not define it."""
-        return self.scope_id_of(name.text, name) if name.binder is None else name.binder.id
-
-    def scope_id_of(self, word: str, near: Occurrence) -> int:
-        """Returns the id of the nearest scope around a name that binds a word; 0 if none does."""
-        binding = self.binding_scope_ids(word)
-        return next((scope for scope in near.scopes if scope in binding), 0)
+        if name.binder is not None:
+            return name.binder.id
+        binding = self.binding_scope_ids(name.text)
+        return next((scope for scope in name.scopes if scope in binding), 0)
 
     def binding_scope_ids(self, word: str) -> set[int]:
         return {name.binder.id for name in self.occurrences(word) if name.binder is not None}
