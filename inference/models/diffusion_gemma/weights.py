@@ -21,8 +21,8 @@ from inference.models.tensor_readers import QuantisedCacheReader, TensorReader, 
 
 _OTHER_BITS = 8
 """The codes of weights outside the experts have at least this many bits, unless the file has fewer."""
-_DECODER = "model.decoder."
-_ENCODER = "model.encoder.language_model."
+DECODER = "model.decoder."
+ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
 UNUSED_WEIGHTS = ("vision", "lm_head")
 """Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
@@ -147,7 +147,7 @@ def _load(module: nn.Module, prefix: str, shards: TensorReader, device: torch.de
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
         for name, parameter in list(owner.named_parameters(recurse=False)):
-            full, same = (stack + below + name for stack in (_DECODER, _ENCODER))  # a file may name either
+            full, same = (stack + below + name for stack in (DECODER, ENCODER))  # a file may name either
             full = same if same in shards.shapes and full not in shards.shapes else full
             shards.require_tensor(full, parameter.shape)
             if bits := _code_bits(shards, full, dtype_name):

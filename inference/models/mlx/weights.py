@@ -21,7 +21,7 @@ from inference.models import checkpoint_files, packed
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, allowed_dtypes, choose_fitting_dtype
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
-from inference.models.diffusion_gemma.weights import UNUSED_WEIGHTS, weight_bytes
+from inference.models.diffusion_gemma.weights import DECODER, ENCODER, UNUSED_WEIGHTS, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.gguf.affine import GROUP_SIZE
 from inference.models.mlx import machine
@@ -33,8 +33,6 @@ _OTHER_BITS = 32
 """Of a plain number in a packed GGUF file."""
 _READ_AT = 0.35
 _ALL_READ_AT = 0.9
-_ENCODER = "model.encoder.language_model."
-_DECODER = "model.decoder."
 
 
 def load_model(checkpoint: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
@@ -77,8 +75,8 @@ def _read(tensors: TensorReader, dtype: str, progress: OnProgress) -> dict[str, 
     used = [name for name in tensors.shapes if not any(part in name for part in UNUSED_WEIGHTS)]
     for index, name in enumerate(used):
         progress(_READ_AT + (_ALL_READ_AT - _READ_AT) * index / len(used), f"weights {index} of {len(used)}")
-        is_shared = name.startswith(_ENCODER) and not name.endswith("layer_scalar")
-        of_decoder = _DECODER + name.removeprefix(_ENCODER) if is_shared else name
+        is_shared = name.startswith(ENCODER) and not name.endswith("layer_scalar")
+        of_decoder = DECODER + name.removeprefix(ENCODER) if is_shared else name
         if is_shared and of_decoder in tensors.shapes:
             continue
         weight = of_decoder if ".experts." not in name else f"{of_decoder}.weight"
