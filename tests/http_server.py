@@ -4,12 +4,10 @@ import asyncio
 import json
 import ssl
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
-
-from tests.workers import until
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound="HttpServer")
@@ -51,9 +49,6 @@ class HttpServer:
     @abstractmethod
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a request. Raises EOFError to end the connection."""
-
-    async def until(self, condition: Callable[[Self], bool]) -> None:
-        await until(lambda: condition(self))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, which may send several requests."""

@@ -107,14 +107,14 @@ async def test_what_is_gone_is_refined_no_more(user: Refiner, partner: PartnerSe
     partner.hold.clear()
     aborted = partner.aborted
     asking = asyncio.create_task(user.refined(name))
-    await partner.until(lambda server: bool(server.fills))
+    await until(lambda: bool(partner.fills))
     if ended == "rejected":
         user.says("infill/didReject", id=name)
     else:
         user.type("zzz = 1")
     answer = await asking
     assert answer["applied"] is False and "gone" in answer["reason"]
-    await partner.until(lambda server: server.aborted > aborted)
+    await until(lambda: partner.aborted > aborted)
     assert user.told("infill/refined") == []
 
 
@@ -124,7 +124,7 @@ async def test_what_is_typed_of_both_keeps_it(user: Refiner, partner: PartnerSer
     partner.answer = lambda _: better
     partner.hold.clear()
     asking = asyncio.create_task(user.refined(name))
-    await partner.until(lambda server: bool(server.fills))
+    await until(lambda: bool(partner.fills))
     user.type(draft[:2])
     partner.hold.set()
     assert (await asking)["applied"] is True

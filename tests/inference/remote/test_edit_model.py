@@ -15,6 +15,7 @@ from inference.remote.edit_model import EditModelBackend
 from inference.remote.http import ServerError
 from tests.http_server import HttpRequest, HttpServer, listening, response
 from tests.inference.remote.asking import job, served_at
+from tests.workers import until
 
 TEXT = "def total(items):\n    return sum(item)\n"
 ASKED = NextEditRequest("r", TEXT, (Hunk(0, "def total(item):\n", "def total(items):\n"),), "python", "a.py", len(TEXT))
@@ -116,7 +117,7 @@ async def test_at_the_deadline_there_is_no_edit_and_the_server_stops() -> None:
     async with edit_model() as (server, model):
         edits, done = await asked(model, 0.2)
         assert edits.edits == () and done.outcome is Outcome.DEADLINE
-        await server.until(lambda it: it.running == 0)
+        await until(lambda: server.running == 0)
 
 
 @pytest.mark.parametrize(

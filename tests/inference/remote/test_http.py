@@ -13,6 +13,7 @@ from inference.remote import address
 from inference.remote.http import ModelServerClient, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.http_server import HttpRequest, HttpServer, listening
+from tests.workers import until
 
 _CANVAS = {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}
 ONE_ROW = {"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}
@@ -59,7 +60,7 @@ async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServ
 
     server.instead = refuse
     first = asyncio.create_task(client.fetch("/v1/completions", ONE_ROW))
-    await server.until(lambda _: bool(came))
+    await until(lambda: bool(came))
     await asyncio.sleep(0.3)
     busy = False
     impatient = [client.fetch("/v1/completions", ONE_ROW, Deadline(1000)) for _ in range(3)]

@@ -121,17 +121,17 @@ async def test_at_the_deadline_what_is_there_is_the_answer(server: CanvasServer)
         server.instead = lambda _: None
         _, candidates, done = await answered(infiller, one_hole(), within_s=0.3)
         assert (candidates, done.outcome) == ([], Outcome.DEADLINE)
-        await server.until(lambda it: it.aborted > 0 and it.running == 0)
+        await until(lambda: server.aborted > 0 and server.running == 0)
 
 
 async def test_cancelling_aborts_what_the_server_does(server: CanvasServer) -> None:
     async with infiller_at(server.url) as infiller:
         server.hold.clear()
         waiting = asyncio.create_task(_all(infiller.replies(job(one_hole()))))
-        await server.until(lambda it: it.running > 0)
+        await until(lambda: server.running > 0)
         waiting.cancel()
         await asyncio.wait([waiting])
-        await server.until(lambda it: it.aborted > 0 and it.running == 0)
+        await until(lambda: server.aborted > 0 and server.running == 0)
 
 
 async def test_a_narrow_canvas_and_a_short_context_are_kept_to(twin: Engine) -> None:

@@ -254,7 +254,7 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
         modest.ask("modest", "modest", segments=(PinnedText("modest = "), Hole(), PinnedText("\n")))
         asker.ask("more", "greedy")
         asker.queue.cancel(jobs[0])
-        await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")
+        await until(lambda: server.fills and server.fills[-1].prefix == "modest = ")
         assert asker.queue.job_counts()[1] == 1 and running <= MAX_RUNNING
 
 
@@ -262,13 +262,13 @@ async def test_what_a_server_does_to_one_request_ends_no_other() -> None:
     async with served() as (server, asker):
         asker.ask("good")
         asker.ask("late", deadline_ms=50)
-        await server.until(lambda it: len(it.fills) == 2)
+        await until(lambda: len(server.fills) == 2)
         asker.ask("without a hole", segments=())
         assert await asker.end("without a hole") is ErrorCode.BAD_REQUEST
         assert await asker.end("late") is Outcome.DEADLINE
         server.status = 500
         asker.ask("unlucky")
-        await server.until(lambda it: len(it.fills) == 3)
+        await until(lambda: len(server.fills) == 3)
         server.hold.set()
         assert await asker.end("good") is await asker.end("unlucky") is ErrorCode.SERVER
         server.status = 200
@@ -279,7 +279,7 @@ async def test_what_a_server_does_to_one_request_ends_no_other() -> None:
 async def test_closing_answers_everybody_and_aborts_what_runs() -> None:
     async with served() as (server, asker):
         names = [asker.ask(f"{number}").request.id for number in range(2 * MAX_OF_CLIENT)]
-        await server.until(lambda it: len(it.fills) == MAX_OF_CLIENT)
+        await until(lambda: len(server.fills) == MAX_OF_CLIENT)
         await asker.queue.close()
         assert {await asker.end(name) for name in names} == {ErrorCode.STOPPED}
-        await server.until(lambda it: it.aborted == MAX_OF_CLIENT)
+        await until(lambda: server.aborted == MAX_OF_CLIENT)

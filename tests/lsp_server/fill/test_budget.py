@@ -16,6 +16,7 @@ from lsp_server.holes import HoleSpan, find_markers
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
+from tests.workers import until
 
 DEADLINE_MS = 600_000
 """Longer than any machine is busy."""
@@ -37,13 +38,13 @@ class Asked:
     async def deadline_ms(self, budget: FillBudget, text: str = "x = ???\n") -> int:
         """The deadline of the request that a fill of all holes of a text leads to."""
         task = self.fill(budget, text)
-        await self.worker.until(lambda: bool(self.worker.requests))
+        await until(lambda: bool(self.worker.requests))
         task.cancel()
         return self.worker.requests[-1].deadline_ms or 0
 
     async def answer(self, number: int, *fills: str) -> None:
         """Answer the request of that number, from 1, when it comes."""
-        await self.worker.until(lambda: len(self.worker.requests) == number)
+        await until(lambda: len(self.worker.requests) == number)
         self.worker.answer(*fills)
 
 
@@ -171,7 +172,7 @@ async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None
     action = Action(ActionKind.REPAIR, 0, 8, holes_for(ActionKind.REPAIR, snapshot, "???", 0, 8))
     doing = asyncio.create_task(action.fill(asked.client, snapshot, invoked()))
     for attempt in (1, 2, 3):
-        await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
+        await until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
         await asyncio.sleep(0.2)
         asked.worker.answer("")
     with pytest.raises(ActionNotDoneError, match="is empty"):

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from inference.messages import (
 )
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
-from tests.workers import short_folder, until
+from tests.workers import short_folder
 
 
 class ScriptedWorker:
@@ -68,9 +68,6 @@ class ScriptedWorker:
 
     def refuse(self, code: messages.ErrorCode, message: str) -> None:
         self._send(Failed(self.requests[-1].id, code, message))
-
-    async def until(self, happened: Callable[[], bool]) -> None:
-        await until(happened)
 
     def _take(self, message: messages.ClientMessage) -> None:
         match message:

@@ -18,6 +18,7 @@ from lsp_server.settings.worker_options import partner_options
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
 from tests.lsp_server.test_session import URI, working
+from tests.workers import until
 
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
@@ -38,7 +39,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
         ((draft, _),) = await found
         model.fills = None
         asking = asyncio.create_task(session.feature(PartnerRefiner).refine_suggestion(URI, draft.id))
-        await partner.until(lambda: bool(partner.requests))
+        await until(lambda: bool(partner.requests))
         partner.answer_cut("fir")
         with pytest.raises(NotRefinedError, match=r"cut off.*deadlineMs\.invoked"):
             await asking
@@ -65,6 +66,6 @@ async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKin
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
     action = Action(kind, 0, 12, holes_for(kind, snapshot, "???", 0, 12))
     asking = asyncio.create_task(action.fill(client, snapshot, BUDGET.restarted()))
-    await worker.until(lambda: bool(worker.requests))
+    await until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
     return (await asking).texts

@@ -18,6 +18,7 @@ from inference.messages import (
 from inference.remote.http import ServerError
 from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
+from tests.workers import until
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -125,7 +126,7 @@ async def test_at_the_deadline_what_is_there_is_answered() -> None:
         _, candidates, done = await answered(partner, one_hole(single_line=False), within_s=2)
         assert done.outcome is Outcome.DEADLINE
         assert candidates[0].texts == ("a = 1\n    b = 2",) and not candidates[0].complete
-        await server.until(lambda it: it.running == 0)
+        await until(lambda: server.running == 0)
         assert server.aborted == 1
         server.raw = lambda _: None
         server.hold.clear()
@@ -176,11 +177,11 @@ async def test_cancelled_again_and_again_it_leaves_no_request_behind() -> None:
     async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
         server.hold.clear()
         waiting = asyncio.ensure_future(answered(partner, one_hole(candidates=4)))
-        await server.until(lambda it: it.running == 4)
+        await until(lambda: server.running == 4)
         while not waiting.done():
             waiting.cancel()
             await asyncio.sleep(0)
-        await server.until(lambda it: it.running == 0)
+        await until(lambda: server.running == 0)
         assert server.aborted == 4
 
 

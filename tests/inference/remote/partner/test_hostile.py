@@ -19,7 +19,7 @@ from inference.remote.partner.apis import ChatApi, ServerSentEvents, SuffixCompl
 from inference.remote.partner.backend import StreamedFill
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
-from tests.workers import StartWorker, is_idle
+from tests.workers import StartWorker, is_idle, until
 
 
 def event(value: Any) -> bytes:
@@ -71,7 +71,7 @@ async def test_a_text_without_end_is_cut_and_its_request_aborted(kind: str) -> N
         server.raw = lambda _: (text("".join(f"x{number}{end} " for end in range(50))) for number in itertools.count())
         _, candidates, _ = await answered(partner, one_hole(max_tokens=8))
         assert len(candidates[0].texts[0]) < 20_000 and not candidates[0].complete
-        await server.until(lambda it: it.running == 0 and it.aborted == 1)
+        await until(lambda: server.running == 0 and server.aborted == 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

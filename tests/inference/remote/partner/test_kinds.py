@@ -9,6 +9,7 @@ from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
 from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
+from tests.workers import until
 
 PROMPTS = {
     "qwen2.5-coder": "<|fim_prefix|>{p}<|fim_suffix|>{s}<|fim_middle|>",
@@ -122,6 +123,6 @@ async def test_another_server_behind_the_same_url_is_met_again() -> None:
         server.kinds, server.name = ("chat",), "gemma-4"
         with pytest.raises(Exception, match="there is no /v1/completions"):
             await answered(partner, one_hole())
-        await server.until(lambda _: partner.partner == "chat")
+        await until(lambda: partner.partner == "chat")
         assert partner.sees_drafts and partner.model == "gemma-4"
         assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
