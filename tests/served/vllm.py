@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from inference.bench.server_process import ModelServerProcess
+from tests.workers import poll
 
 ENVIRONMENT = Path(os.environ.get("INFILL_TEST_VLLM", Path(__file__).parents[2] / ".venv-vllm"))
 START_S = 300.0
@@ -53,11 +54,7 @@ class Vllm(ModelServerProcess):
         return total
 
     async def until(self, name: str, wanted: float, **labels: str) -> None:
-        async with asyncio.timeout(120):
-            while await asyncio.to_thread(self.metric, name, **labels) < wanted:
-                await asyncio.sleep(0.05)
+        await poll(lambda: asyncio.to_thread(self.metric, name, **labels), lambda value: value >= wanted)
 
     async def until_idle(self) -> None:
-        async with asyncio.timeout(120):
-            while await asyncio.to_thread(self.metric, "num_requests_running"):
-                await asyncio.sleep(0.1)
+        await poll(lambda: asyncio.to_thread(self.metric, "num_requests_running"), lambda running: not running)
