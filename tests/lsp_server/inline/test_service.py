@@ -238,13 +238,6 @@ async def test_repeated_failure_is_logged_once(scene: Scene, log: pytest.LogCapt
     assert list(warnings.values()) == ["no inline completion: gone, next try in 3 s"] * 2
 
 
-async def test_what_leads_elsewhere_is_begun_again(scene: Scene) -> None:
-    waiting = await scene.is_led_elsewhere()
-    scene.worker.answer()
-    await scene.settles(sent=2)
-    assert not waiting.done()
-
-
 async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
     scene.link.unlink()
@@ -254,10 +247,11 @@ async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     await scene.settles(sent=1)
 
 
-async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -> None:
+async def test_what_leads_elsewhere_is_begun_again_and_a_fault_is_told(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
     scene.worker.answer()
     await scene.settles(sent=2)
+    assert not waiting.done()
     scene.worker.answer_without_texts()
     with pytest.raises(IndexError):
         async with asyncio.timeout(10):
