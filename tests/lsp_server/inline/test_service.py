@@ -143,18 +143,14 @@ async def test_a_cancelled_request_that_was_not_sent_stops_at_once(scene: Scene)
     await scene.settles(sent=0)
 
 
-async def test_a_prefetch_gives_way_to_what_is_asked_for(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("before", "sent", "cancelled"), [("x = 1", 2, 0), ("x = 1\ny = ", 3, 1)], ids=["there", "elsewhere"]
+)
+async def test_a_prefetch_is_waited_for_or_gives_way(scene: Scene, before: str, sent: int, cancelled: int) -> None:
     await scene.accept("1")
     await scene.settles(sent=2)
-    scene.ask(len("x = 1\ny = "))
-    await scene.settles(sent=3, cancelled=1)
-
-
-async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
-    await scene.accept("1")
-    await scene.settles(sent=2)
-    scene.ask(len("x = 1"))
-    await scene.settles(sent=2)
+    scene.ask(len(before))
+    await scene.settles(sent=sent, cancelled=cancelled)
 
 
 async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
