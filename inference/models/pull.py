@@ -225,9 +225,9 @@ def _manual_instructions(target: PullTarget) -> str:
     names = [*expected.files] if expected else [target.only] if target.only else []
     items = ", ".join(names) or "every *.safetensors and *.json, and merges.txt if it is there"
     put = f"put {'it' if len(names) == 1 else 'them'} into {target.folder}"
-    hint = " and run this command again, which checks them without a network" if record else ""
+    then = " and try again, which checks them without a network" if record else f". Then: --model {target.name}"
     lone = "" if names else "; if its weights are a single *.gguf, that alone, and --model with its path"
-    return f"\nBy hand: from {files}, on any machine, download {items}; {put}{hint}. Then: --model {target.name}{lone}"
+    return f"\nBy hand: from {files}, on any machine, download {items}; {put}{then}{lone}"
 
 
 def _page_of(repo: str) -> str:

@@ -290,7 +290,7 @@ def test_files_placed_by_hand_are_checked_offline(hub: Hub, home: Path, pull: Pu
     hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
     error = pull(status=1).stderr
     assert "accept it" in error
-    assert "run this command again, which checks them without a network" in error
+    assert "and try again, which checks them without a network" in error
     shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
     hub.requests.clear()
     pull()
