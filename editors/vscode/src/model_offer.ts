@@ -13,7 +13,7 @@ const READY_MS = 1_000;
 /** Between two looks, each time twice as long. */
 const MOST_MS = 600_000;
 
-const [DOWNLOAD, AGAIN] = ['Download It', 'Try Again'];
+const [DOWNLOAD, AGAIN, BY_HAND] = ['Download It', 'Try Again', 'Copy It by Hand…'];
 const PULL_COMMAND = 'infill-ls.pullModel';
 
 /** The client of the running server. */
@@ -111,7 +111,7 @@ async function download(offer: Offer, running: Running): Promise<void> {
       const { applied, reason } = (answer ?? {}) as { applied?: unknown; reason?: unknown };
       if (applied !== true) {
         const why = typeof reason === 'string' ? reason : 'infill-ls does not answer';
-        if ((await vscode.window.showErrorMessage(`${offer.model} was not downloaded: ${why}`, AGAIN)) === AGAIN) {
+        if (await asksAgain(`${offer.model} was not downloaded`, why)) {
           await download(offer, running);
         }
         return;
@@ -121,6 +121,16 @@ async function download(offer: Offer, running: Running): Promise<void> {
     }
   }
   void vscode.window.showInformationMessage(`${offer.model} is installed and now in use.`);
+}
+
+/** Says why it failed, and on a click the other way, which is in the lines after the first. Whether the user wants to try again. */
+async function asksAgain(what: string, why: string): Promise<boolean> {
+  const [first = '', ...others] = why.split('\n');
+  const choice = await vscode.window.showErrorMessage(`${what}: ${first}`, AGAIN, ...(others.length > 0 ? [BY_HAND] : []));
+  if (choice === BY_HAND) {
+    return (await vscode.window.showInformationMessage(what, { modal: true, detail: others.join('\n') }, AGAIN)) === AGAIN;
+  }
+  return choice === AGAIN;
 }
 
 /** Runs a program as a task, quoted for whichever shell the user has; its exit status. */
