@@ -23,6 +23,8 @@ export interface Parts {
   nextEdits: NextEdits;
   /** Finds and restarts the server. */
   start(): Promise<void>;
+  /** Installs the extension's own server, and starts it if there is no other. */
+  install(): Promise<void>;
   /** Offers the best model for this machine. */
   models(): Promise<void>;
   client(): LanguageClient | undefined;
@@ -48,6 +50,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     snooze: (minutes) => parts.snooze.begin(minutes),
     endSnooze: () => parts.snooze.end(),
     restart: () => restart(parts),
+    install: () => parts.install(),
     chooseModel: () => parts.models(),
     showLog: () => parts.log.show(),
     toggleLanguage: () => toggleLanguage(),

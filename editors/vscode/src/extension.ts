@@ -84,11 +84,23 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   };
 
   own.tidy();
+  let missing = '';
+  let installing: Promise<boolean> | undefined;
+  const installOwn = async (): Promise<boolean> => {
+    const onWork = (works: boolean): void => {
+      if (running.client === undefined) { // else the earlier one still runs
+        watch.onPhase(works ? 'installing' : 'missing', missing);
+      }
+    };
+    installing ??= install(own, log, onWork).finally(() => { installing = undefined; });
+    return installing;
+  };
   const start = async (): Promise<void> => {
     const problem = await running.start();
-    if (problem !== undefined && (await offerInstall(problem.problem, own, log))) {
+    missing = problem?.problem ?? '';
+    if (problem !== undefined && (await offerInstall(problem, installOwn))) {
       await running.start();
-    } else if (running.command === own.program() && own.isOutdated() && (await install(own, log))) {
+    } else if (running.command === own.program() && own.isOutdated() && (await installOwn())) {
       await running.start();
     }
     if (running.command === own.program()) {
@@ -106,6 +118,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     log, bar, view, preview, snooze, inline, nextEdits, watch, modelOffer, running,
     ...registerCommands({
       log, bar, fills, preview, snooze, inline, nextEdits, start,
+      install: async () => {
+        if (await installOwn()) {
+          await start();
+        }
+      },
       models: () => modelOffer.now(),
       client: () => running.client,
     }),

@@ -78,8 +78,8 @@ function isInside(around: Surroundings, folder: string, file: string): boolean {
 }
 
 function notFound(around: Surroundings): string {
-  const restricted = around.trusted ? '' : ' This workspace is restricted, so its own environment is not used.';
-  return `infill-ls is not installed yet: it is neither in the Python environment nor on PATH.${restricted}`;
+  const isRefused = [...candidates(around)].some(([, file]) => !mayRun(around, file) && around.isProgram(file));
+  return `The server of infill-ls is not installed yet.${isRefused ? ' That of this restricted workspace is not used.' : ''}`;
 }
 
 function paths(around: Surroundings): path.PlatformPath {

@@ -212,13 +212,21 @@ function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries({ ...uvs, ...process.env }).filter(([name]) => !ELSEWHERE.includes(name)));
 }
 
+/** A line of a program's output, for a user: what pip says of its longest step is a list of packages. */
+export function plain(line: string): string {
+  if (/^(Installing collected packages|Attempting uninstall|Found existing|Uninstalling|Successfully uninstalled)/.test(line)) {
+    return 'unpacking the packages';
+  }
+  return line.includes('Retrying (Retry') ? 'the package index does not answer; trying again' : line;
+}
+
 /** Why a program failed, by its output, and what to do. */
 export function failureOf(program: string, output: string): string {
   if (/No space left on device|quota exceeded|not enough space on the disk/i.test(output)) {
     return 'the disk is full. Make room (1.3 GB, with CUDA 4.8 GB), then try again.';
   }
   if (/connection broken by|error sending request|confirming the ssl certificate/i.test(output)) {
-    return 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, PIP_INDEX_URL. Then start VS Code again.';
+    return 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, PIP_INDEX_URL. Then start VS Code again. Without internet, install a bundle (`make bundle`).';
   }
   return `${program} failed: ${output.trim().split(/[\r\n]+/).pop() ?? ''}`;
 }

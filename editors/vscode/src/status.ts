@@ -2,7 +2,7 @@
 import type { StatusReport } from './wire';
 
 /** The state of the server's process, as the extension sees it. */
-export type Server = 'missing' | 'starting' | 'running' | 'waiting' | 'gone' | 'stopped';
+export type Server = 'missing' | 'installing' | 'starting' | 'running' | 'waiting' | 'gone' | 'stopped';
 
 export interface Look {
   text: string;
@@ -10,6 +10,8 @@ export interface Look {
   level: 'plain' | 'warning' | 'error';
   /** What a click runs, if it is not the menu. */
   command?: string;
+  /** Whether the menu offers to install the server. */
+  installs?: boolean;
 }
 
 const NAME = 'infill';
@@ -46,9 +48,11 @@ export function lookWithout(server: Server, reason: string): Look {
   switch (server) {
     case 'missing':
     case 'gone':
-      return error(reason);
+      return { ...error(reason), installs: true };
     case 'waiting':
       return { text: `$(warning) ${NAME}`, tooltip: reason, level: 'warning' };
+    case 'installing':
+      return plain(`$(loading~spin) ${NAME}`, 'infill-ls is being installed');
     case 'stopped':
       return plain(`$(circle-slash) ${NAME}`, 'infill-ls is stopped');
     default:

@@ -26,6 +26,7 @@ export class StatusBar implements vscode.Disposable {
   /** The reason, and the commands that help. */
   async offer(language: string | undefined): Promise<void> {
     const entries = [
+      ...(this.look?.installs === true ? [{ label: '$(cloud-download) Install the server', command: 'infill.install' }] : []),
       { label: '$(refresh) Restart', command: 'infill.restart' },
       { label: '$(sparkle) The best model for this machine', command: 'infill.chooseModel' },
       { label: '$(bell-slash) Snooze…', command: 'infill.snooze' },

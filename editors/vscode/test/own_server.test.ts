@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, win32 } from 'node:path';
 import { test } from 'node:test';
-import { failureOf, serversFolder } from '../src/own_server';
+import { failureOf, plain, serversFolder } from '../src/own_server';
 
 test('an index that cannot be reached is said, not what pip makes of it', () => {
   const retry = "WARNING: Retrying (Retry(total=0)) after connection broken by 'ProxyError()': /simple/torch/";
@@ -19,6 +19,12 @@ test('a full disk is said', () => {
 
 test('any other failure is told by the last line', () => {
   assert.equal(failureOf('python', 'one\r\nERROR: two\n\n'), 'python failed: ERROR: two');
+});
+
+test("what pip says of its longest step is said in our words", () => {
+  assert.equal(plain('Installing collected packages: mpmath, urllib3, torch'), 'unpacking the packages');
+  assert.equal(plain('Successfully uninstalled setuptools-65.5.0'), 'unpacking the packages');
+  assert.equal(plain('Collecting torch'), 'Collecting torch');
 });
 
 test('on Windows no path of an installation is too long', () => {

@@ -55,6 +55,8 @@ test('a failure is an error with its reason, also for a file that is off', () =>
 
 test('without a server there is a reason to click on', () => {
   assert.equal(lookWithout('missing', 'infill-ls was not found').level, 'error');
+  assert.ok(lookWithout('missing', 'infill-ls was not found').installs);
+  assert.equal(lookWithout('installing', 'infill-ls was not found').level, 'plain');
   assert.match(lookWithout('waiting', 'it is started again in 2 s').tooltip, /2 s/);
 });
 
