@@ -1,5 +1,6 @@
 /** The extension: one server, one status item, and the parts that draw. */
 import * as os from 'node:os';
+import * as path from 'node:path';
 import * as vscode from 'vscode';
 import { registerCommands } from './commands';
 import { DraftView } from './draft_view';
@@ -106,6 +107,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     if (running.command === own.program()) {
       own.use();
     }
+    const isOwn = running.origin === 'the extension';
+    nameInTerminals(context, isOwn ? await own.commandFolder() : running.origin === 'a bundle' ? path.dirname(running.command) : undefined);
   };
   const startIfChanged = async (): Promise<void> => {
     if (await running.wouldChange()) {
@@ -142,6 +145,16 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   void watchPython(() => void startIfChanged()).then((watching) => watching && context.subscriptions.push(watching));
   void start();
   await Promise.resolve();
+}
+
+/** Has new terminals find `infill-ls` in `folder`, behind everything else, where the user has none on PATH. */
+function nameInTerminals(context: vscode.ExtensionContext, folder: string | undefined): void {
+  const variables = context.environmentVariableCollection;
+  variables.clear();
+  if (folder !== undefined) {
+    variables.description = 'Finds the command `infill-ls`, for `infill-ls models` and `infill-ls doctor`';
+    variables.append('PATH', `${path.delimiter}${folder}`);
+  }
 }
 
 export async function deactivate(): Promise<void> {

@@ -48,6 +48,12 @@ export class OwnServer {
     return folder === undefined ? undefined : programIn(folder);
   }
 
+  /** A folder with the installed program and nothing else, for the PATH of terminals. */
+  async commandFolder(): Promise<string | undefined> {
+    const program = this.program();
+    return program === undefined ? undefined : alone(program).catch(() => undefined);
+  }
+
   /** Whether `program` belongs to an earlier extension. */
   isOutdated(): boolean {
     const program = this.program();
@@ -145,6 +151,17 @@ export class OwnServer {
 
 function programIn(folder: string): string {
   return path.join(folder, 'env', WINDOWS ? 'Scripts/infill-ls.exe' : 'bin/infill-ls');
+}
+
+/** Where the program stands without the Python beside it. On Windows it is copied: links may be forbidden there. */
+async function alone(program: string): Promise<string> {
+  const folder = path.join(path.dirname(path.dirname(path.dirname(program))), 'bin');
+  const target = path.join(folder, path.basename(program));
+  if (!fs.existsSync(target)) {
+    await fs.promises.mkdir(folder, { recursive: true });
+    await (WINDOWS ? fs.promises.copyFile(program, target) : fs.promises.symlink(program, target));
+  }
+  return folder;
 }
 
 /** A link to the Python that the environment was made with. */

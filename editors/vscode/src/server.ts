@@ -6,7 +6,7 @@ import {
   type LanguageClientOptions, type Middleware, RevealOutputChannelOn, type StaticFeature, State, type FeatureState,
 } from 'vscode-languageclient/node';
 import { Backoff } from './backoff';
-import { findServer } from './find_server';
+import { findServer, type Origin } from './find_server';
 import type { OwnServer } from './own_server';
 import { SERVED } from './schemes';
 import { changeable, type Section, startOptions } from './settings';
@@ -29,6 +29,8 @@ export class Server implements vscode.Disposable {
   private lastStart: Promise<void> = Promise.resolve();
   private starts: Promise<unknown> = Promise.resolve();
   private file = '';
+  /** Where the running command was found; undefined before one was. */
+  origin: Origin | undefined;
   /** The process has ended, and is being restarted. */
   private waiting = false;
   client: LanguageClient | undefined;
@@ -56,6 +58,7 @@ export class Server implements vscode.Disposable {
     }
     this.log.info(`starting ${found.file} (from ${found.origin})`);
     this.file = found.file;
+    this.origin = found.origin;
     this.backoff.reset();
     this.waiting = false;
     this.ear.onPhase('starting', '');
