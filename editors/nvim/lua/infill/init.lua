@@ -27,10 +27,19 @@ end
 ---@param cmd string[]
 ---@return string?
 function M.not_found(cmd)
-  if vim.fn.executable(cmd[1]) == 0 then
-    return ("there is no server '%s' yet: run :Infill install, or say where it is: "):format(cmd[1])
-      .. "require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })"
+  if vim.fn.executable(cmd[1]) == 1 then
+    return nil
+  elseif M.is_default(cmd) then -- short, or Neovim waits for Enter
+    return 'the server is not here yet: run :Infill install (1.3 GB)'
   end
+  return ("there is no server '%s', which setup({ cmd = … }) names; without `cmd`, :Infill install gets one"):format(cmd[1])
+end
+
+--- Whether the user has named no server.
+---@param cmd string[]
+---@return boolean
+function M.is_default(cmd)
+  return vim.deep_equal(cmd, require('infill.options').defaults.cmd)
 end
 
 --- Start the server for its buffers, with ghost text, drafts and keys according to the options. Problems with the
@@ -46,8 +55,7 @@ function M.setup(options)
   for _, problem in ipairs(problems) do
     M.notify('setup(): ' .. problem)
   end
-  local is_default = vim.deep_equal(resolved.cmd, require('infill.options').defaults.cmd)
-  local own = is_default and M.not_found(resolved.cmd) and require('infill.install').program()
+  local own = M.is_default(resolved.cmd) and M.not_found(resolved.cmd) and require('infill.install').program()
   if own then
     resolved.cmd = { own, 'serve' }
   end
@@ -56,7 +64,7 @@ function M.setup(options)
   end
   local missing = M.not_found(resolved.cmd)
   if missing then
-    M.notify(missing, vim.log.levels.ERROR)
+    M.notify(missing)
     return
   end
   M.cmd = resolved.cmd

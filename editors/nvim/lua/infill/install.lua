@@ -16,7 +16,7 @@ local CANCELLED = 'it was cancelled'
 local NO_PYTHON = 'there is no Python 3.11 to 3.14 with its module venv (Debian and Ubuntu: python3-venv) on PATH; '
   .. 'install it, then run `:Infill install` again'
 local NO_INDEX = 'the package index cannot be reached. Behind a proxy, set HTTPS_PROXY; with an index of your own, '
-  .. 'PIP_INDEX_URL. Then start Neovim again.'
+  .. 'PIP_INDEX_URL. Then start Neovim again. Without internet, install a bundle: editors/bundle/README.md'
 local DISK_FULL = 'the disk is full; make room (1.3 GB, with CUDA 4.8 GB), then run `:Infill install` again'
 
 --- The program that runs now; nil when nothing is being installed.
@@ -86,6 +86,19 @@ local function failure(name, output)
   return ('%s failed: %s'):format(name, output:match('([^\r\n]+)%s*$') or '')
 end
 
+--- A line of a program's output, for a user: what pip says of its longest step is a list of packages.
+---@param line string
+---@return string
+local function plain(line)
+  local unpacks = { '^Installing collected', '^%s*Attempting uninst', '^%s*Found exist', '^%s*Uninstalling', '^%s*Successfully uninst' }
+  for _, sign in ipairs(unpacks) do
+    if line:find(sign) then
+      return 'unpacking the packages'
+    end
+  end
+  return line:find('Retrying (Retry', 1, true) and 'the package index does not answer; trying again' or line
+end
+
 --- Run a program, showing its last line of output; raises why it failed. Runs in a coroutine.
 ---@param words string[]
 local function run(words)
@@ -94,7 +107,7 @@ local function run(words)
     output = output .. (data or '')
     last = data and data:match('([^\r\n]+)%s*$') or last
     vim.schedule(function()
-      vim.api.nvim_echo({ { 'infill: ' .. last:sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
+      vim.api.nvim_echo({ { 'infill: ' .. plain(last):sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
     end)
   end
   local options = { stdout = on_output, stderr = on_output, env = ENV, detach = true }
@@ -153,12 +166,13 @@ function M.run(start)
   elseif not python then
     return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
-  notify('installing infill-ls takes some minutes and 1.3 GB, with CUDA 4.8 GB; `:Infill cancel` stops it', vim.log.levels.INFO)
+  -- Short, or Neovim waits for Enter, and the installation with it.
+  notify('installing 1.3 GB takes minutes; :Infill cancel stops it', vim.log.levels.INFO)
   cancelled = false
   coroutine.wrap(function()
     local done, problem = pcall(install, root, python)
     if done then
-      notify('infill-ls is installed', vim.log.levels.INFO)
+      notify(vim.fn.fnamemodify(M.program() or 'infill-ls', ':~') .. ' is installed', vim.log.levels.INFO)
       start()
     else
       vim.fn.delete(environment(), 'rf')
