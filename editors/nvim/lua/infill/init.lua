@@ -42,6 +42,15 @@ function M.is_default(cmd)
   return vim.deep_equal(cmd, require('infill.options').defaults.cmd)
 end
 
+--- Have `:help infill` find its page: a folder on 'runtimepath' has no tags, unless a plugin manager makes them.
+local function index_help()
+  local doc = vim.fs.normalize(vim.fs.joinpath(vim.fs.dirname(debug.getinfo(1, 'S').source:sub(2)), '../../doc'))
+  local page, tags = vim.uv.fs_stat(doc .. '/infill.txt'), vim.uv.fs_stat(doc .. '/tags')
+  if page and not (tags and tags.mtime.sec >= page.mtime.sec) then
+    pcall(vim.cmd.helptags, { doc, magic = { file = false } }) -- the folder may not be ours to write to
+  end
+end
+
 --- Start the server for its buffers, with ghost text, drafts and keys according to the options. Problems with the
 --- options, or with this machine, are shown once, in plain words; nothing is raised.
 ---@param options? infill.Options see |infill-options|
@@ -51,6 +60,7 @@ function M.setup(options)
     M.notify(old, vim.log.levels.ERROR)
     return
   end
+  index_help()
   local resolved, problems = require('infill.options').resolve(options)
   for _, problem in ipairs(problems) do
     M.notify('setup(): ' .. problem)
@@ -62,12 +72,12 @@ function M.setup(options)
   M.start_again = function()
     M.setup(options)
   end
+  M.cmd = resolved.cmd
   local missing = M.not_found(resolved.cmd)
   if missing then
     M.notify(missing)
     return
   end
-  M.cmd = resolved.cmd
   require('infill.attach').start(resolved)
 end
 
