@@ -148,7 +148,7 @@ def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovi
     assert "no server 'no-such-infill-ls'" in problem
     assert ":Infill install" in problem
     neovim.type(":checkhealth infill<CR>")
-    until(lambda: "Not enabled" in neovim.text, "the report is there")
+    until(lambda: "Install it: :Infill install" in neovim.text, "the report is there")
 
 
 def test_a_new_user_chooses_once_but_not_while_typing(
@@ -178,7 +178,7 @@ def test_a_new_user_chooses_once_but_not_while_typing(
 def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:
     neovim = start_neovim(LINE, plugin_init)
     until(lambda: neovim.status().get("state") == "ready", "the worker has ended what earlier tests asked it")
-    neovim.type(":Infill status<CR>")
+    neovim.type(":Infill<CR>")
     until(lambda: neovim.said, "the status is shown")
     assert re.fullmatch(r"infill: ready \(.+ on .+\)", neovim.said[0])
     neovim.type(":Infill toggle<CR>")

@@ -9,7 +9,7 @@ vim.api.nvim_create_user_command('Infill', function(args)
   require('infill.commands').run(args)
 end, {
   desc = 'Fill holes in code; see :help :Infill',
-  nargs = '+',
+  nargs = '*',
   range = true,
   complete = function(lead, line)
     return require('infill.commands').complete(lead, line)

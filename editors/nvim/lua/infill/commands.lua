@@ -10,8 +10,8 @@ local SNOOZE_MINUTES = 10
 ---@type table<integer, vim.lsp.Client>
 local running = {}
 
-local function notify(message)
-  require('infill').notify(message)
+local function notify(message, level)
+  require('infill').notify(message, level)
 end
 
 ---@param row integer from 1
@@ -47,7 +47,8 @@ end
 ---@param command string
 ---@param arguments any[]
 ---@param cares? fun(): boolean whether the user still wants to know why nothing was changed; always by default
-local function execute(client, command, arguments, cares)
+---@param done? string the message once it is done; none by default
+local function execute(client, command, arguments, cares, done)
   local offered = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
   if not vim.list_contains(offered, command) then
     return notify(("this infill-ls does not know '%s'; update it"):format(command))
@@ -63,6 +64,8 @@ local function execute(client, command, arguments, cares)
       notify(error.message)
     elseif type(result) == 'table' and result.applied == false and (not cares or cares()) then
       notify(type(result.reason) == 'string' and result.reason or 'nothing was changed')
+    elseif done then
+      notify(done, vim.log.levels.INFO)
     end
   end, buf)
   if id then
@@ -108,7 +111,20 @@ end
 ---@param client vim.lsp.Client
 ---@param model string
 function M.pull(client, model)
-  execute(client, 'infill-ls.pullModel', { { model = model } })
+  notify(('getting %s; :Infill cancel stops it'):format(model), vim.log.levels.INFO)
+  execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here')
+end
+
+--- Run `infill-ls NAME` in a terminal below: it may not be on PATH.
+---@param name string
+local function in_terminal(name)
+  local cmd = require('infill').cmd
+  local missing = not cmd and 'call setup() first' or require('infill').not_found(cmd)
+  if missing then
+    return notify(missing)
+  end
+  vim.cmd.new({ mods = { split = 'botright' } })
+  vim.fn.jobstart({ cmd[1], name }, { term = true })
 end
 
 local refine_fill = fill('infill-ls.refine')
@@ -165,7 +181,7 @@ local subcommands = {
 --- Run `:Infill`.
 ---@param args vim.api.keyset.create_user_command.command_args
 function M.run(args)
-  local name, words = args.fargs[1], vim.list_slice(args.fargs, 2)
+  local name, words = args.fargs[1] or 'status', vim.list_slice(args.fargs, 2)
   local old = require('infill').too_old()
   if old then
     return notify(old)
@@ -174,6 +190,8 @@ function M.run(args)
     return require('infill.status').show()
   elseif name == 'install' then
     return require('infill.install').run(require('infill').start_again or function() end)
+  elseif name == 'models' or name == 'doctor' then
+    return in_terminal(name)
   elseif name == 'cancel' then
     return cancel()
   elseif name == 'snooze' then
@@ -196,7 +214,7 @@ end
 ---@return string[]
 function M.names()
   local names = vim.tbl_keys(subcommands)
-  vim.list_extend(names, { 'cancel', 'install', 'resume', 'snooze', 'status' })
+  vim.list_extend(names, { 'cancel', 'doctor', 'install', 'models', 'resume', 'snooze', 'status' })
   table.sort(names)
   return names
 end

@@ -18,13 +18,14 @@ local function check_version()
 end
 
 ---@param cmd string[]
+---@return boolean # whether there is a server
 local function check_server(cmd)
   if vim.fn.executable(cmd[1]) == 0 then
     vim.health.error(("'%s' cannot be run"):format(cmd[1]), {
       'Install it: :Infill install',
       "Or say where it is: require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })",
     })
-    return
+    return false
   end
   local started, done = pcall(function()
     return vim.system({ cmd[1], '--version' }, { text = true }):wait(20000)
@@ -35,6 +36,7 @@ local function check_server(cmd)
     local said = started and vim.trim(done.stderr or '') or done
     vim.health.error(("'%s --version' failed: %s"):format(cmd[1], said), { require('infill.install').repair(cmd[1]) })
   end
+  return true
 end
 
 local function check_suggestions()
@@ -55,13 +57,13 @@ local function check_clients()
     local answer = client:request_sync('infill/status', vim.empty_dict(), 5000)
     local status = answer and answer.result
     if not status then
-      vim.health.warn('A server runs and does not answer', { ':lsp restart infill', 'infill-ls doctor' })
+      vim.health.warn('A server runs and does not answer', { ':lsp restart infill', ':Infill doctor' })
     elseif status.state == 'failed' or status.state == 'backing_off' then
-      vim.health.error('The model cannot be used: ' .. status.detail, { 'infill-ls doctor' })
+      vim.health.error('The model cannot be used: ' .. status.detail, { ':Infill doctor' })
     else
       vim.health.ok(('The model, %s, is %s'):format(status.model or 'not yet loaded', status.state))
       if status.model == 'embedded' then
-        vim.health.info('It is small, for a first try; `infill-ls models` in a shell shows which better ones run here')
+        vim.health.info('It is small, for a first try; :Infill models shows which better ones run here')
       end
     end
   end
@@ -74,11 +76,11 @@ function M.check()
   end
   local config = vim.lsp.config[require('infill').name]
   check_suggestions()
-  check_server(require('infill').cmd or { 'infill-ls' })
+  local is_here = check_server(require('infill').cmd or { 'infill-ls' })
   if vim.lsp.is_enabled(require('infill').name) then
     vim.health.ok('Enabled for ' .. (config.filetypes and table.concat(config.filetypes, ', ') or 'every file'))
     check_clients()
-  else
+  elseif is_here then -- without a server, setup() enables nothing
     vim.health.warn('Not enabled', { "Call require('infill').setup() in your init.lua" })
   end
 end

@@ -119,7 +119,13 @@ end
 function M.show()
   local client = M.client(0) or M.client()
   if not client then
-    require('infill').notify('no server runs; open a file it is meant for, or see :checkhealth infill')
+    local infill = require('infill')
+    local why = 'no server runs; open a file it is meant for, or see :checkhealth infill'
+    infill.notify(infill.cmd and infill.not_found(infill.cmd) or why)
+    return
+  elseif not M.client(0) then
+    local why = vim.bo.filetype == '' and 'no filetype; for Python :setfiletype python' or 'see :checkhealth infill'
+    require('infill').notify('off here: ' .. (vim.bo.buftype ~= '' and 'this buffer is no file' or why))
     return
   end
   local document = vim.lsp.util.make_text_document_params(0)
