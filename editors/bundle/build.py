@@ -226,11 +226,11 @@ def fill(folder: Path, options: argparse.Namespace) -> None:
     shutil.copy(VSIX, folder / f"infill-ls-{VERSION}.vsix")
     skipped = shutil.ignore_patterns("images", "tags", "lspconfig")
     shutil.copytree(ROOT / "editors" / "nvim", folder / "nvim", ignore=skipped)
+    say(f"the model {options.model}")  # before the wheels: it is what most often cannot be had
+    licence = add_model(folder / "models", options.model)
     say(f"the wheels for {options.platform} and Python {options.python_version}")
     download(wheels, own, platform, options)
     run(*PIP, "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", wheels, "pip")
-    say(f"the model {options.model}")
-    licence = add_model(folder / "models", options.model)
     write_licences(folder / "licences", wheels, options.model, licence)
     for name in ("install.py", "install.cmd" if platform.system == "Windows" else "install.sh", "README.txt"):
         shutil.copy(HERE / name, folder)
@@ -268,6 +268,10 @@ def main() -> int:
         file = options.to / f"{name}.zip"
         write_zip(file, folder)
     say(f"{file} ({file.stat().st_size / 1e6:,.0f} MB, SHA-256 {digest(file)})")
+    system = PLATFORMS[options.platform]
+    start = "open install.cmd" if system.system == "Windows" else "run sh install.sh"
+    say(f"It needs {options.platform}, Python {options.python_version} (PYTHON_VERSION: another) and {system.needs}.")
+    say(f"There, unpack it and {start}.")
     if options.platform != this_platform():
         say(f"It was made here and not run: only a machine with {options.platform} can install it.")
     return 0

@@ -139,7 +139,8 @@ def use_right_python(wanted: str) -> None:
             sys.exit(subprocess.run([*words, str(HERE / "install.py"), *sys.argv[1:]], check=False).returncode)
     raise InstallError(
         f"this bundle is for Python {wanted} with 64 bits, this is Python {sys.version.split()[0]}, and there is no "
-        f"python{wanted} on PATH. Install Python {wanted}, or take a bundle for a Python that you have."
+        f"python{wanted} on PATH. Install Python {wanted}, or build a bundle for a Python that you have, such as: "
+        f"make bundle PYTHON_VERSION=3.{min(max(sys.version_info[1], 11), 14)}"
     )
 
 
@@ -315,12 +316,14 @@ def say_how_to_go_on(folder: Path) -> None:
     options = f"{{ cmd = {{ {command}, 'serve' }} }}" if elsewhere else ""
     words = f' --folder "{folder}"' if elsewhere else ""
     say(f'\nVS Code:  code --install-extension "{vsix}"')
+    say("          or choose that file in Extensions: Install from VSIX...")
     if elsewhere:
         say(f"          and set infill.executable to {server}")
     say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend({plugin})")
     say(f"                           require('infill').setup({options})")
     say(f"Others:   the command is {server} serve")
-    say("\nTo update, run the installer of a newer bundle. To remove:")
+    say(f"Terminal: {server} doctor")
+    say(f"\n{HERE} is no longer needed. To update, run the installer of a newer bundle. To remove:")
     say(f'  {"py" if WINDOWS else "python3"} "{folder / "install.py"}" --remove{words}')
 
 
@@ -359,7 +362,7 @@ def remove(folder: Path) -> None:
     is_empty = delete(folder, claimed)
     freed = before - (0 if is_empty else bytes_in(folder))
     say(f"Removed infill-ls from {folder} ({size(freed)}).{'' if is_empty else ' Your other files there stay.'}")
-    say("If you installed VS Code's extension: code --uninstall-extension infill-ls.infill")
+    say("If you set up VS Code: code --uninstall-extension infill-ls.infill. If Neovim: delete its lines in init.lua.")
     if kept:
         say(f"Your settings, statistics, logs and caches stay: {kept}")
 

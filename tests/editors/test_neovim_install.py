@@ -50,7 +50,7 @@ def test_the_installed_server_offers_a_model(neovim: Neovim, project: Path, pict
         assert not folder.exists()
 
         neovim.type(":Infill install<CR>")
-        until(lambda: any(told.endswith("bin/infill-ls is installed") for told in neovim.said), "it is installed", INSTALLING_S)
+        until(lambda: "bin/infill-ls is installed" in "".join(neovim.said), "it is installed", INSTALLING_S)
         neovim.lua("vim.o.cmdheight = 1")
         assert os.access(folder / "bin" / "infill-ls", os.X_OK)
         bundled = neovim.attached().status()["pid"]
