@@ -98,17 +98,22 @@ pictures: $(VENV)/.ready
 	$(PICTURES) $(BIN)/python -m pytest tests/editors/vscode -k refined_in_place
 	$(PICTURES) $(BIN)/python -m pytest tests/editors/test_vscode_install.py
 
-# The VS Code extension as one file to install, with the server's wheel: checked, tested, bundled. Needs Node.js 20 or newer.
+# The VS Code extension as one file to install, with the server's wheel. Needs Node.js 20 or newer. Whoever only uses it
+# needs no packages of ours; beside $(VENV) it is also checked and tested.
 VSCODE := editors/vscode
 VSIX := $(VSCODE)/dist/infill-ls.vsix
 vsix: $(VSIX)
 
-$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server inference -name '*.py' -o -name '*.toml') pyproject.toml \
+$(VSIX): $(VSCODE)/node_modules/.ready $(shell find lsp_server inference -name '*.py' -o -name '*.toml') pyproject.toml \
 		$(wildcard $(addprefix $(VSCODE)/,*.json *.mjs *.md src/* test/* scripts/* images/*))
+	@[ -e $(VENV)/.ready ] || { $(has_python); }
 	rm -f $(VSCODE)/dist/*.whl
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/dist .
-	cd $(VSCODE) && export INFILL_LS=$(CURDIR)/$(BIN)/infill-ls && npm run --silent check && npm run --silent test && \
-		npm run --silent build && npm run --silent package
+	bin=$(BIN); [ -e $(VENV)/.ready ] || { bin=build/venv/bin; $(PYTHON) -m venv build/venv; } && \
+		$$bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/dist .
+	if [ -e $(VENV)/.ready ]; then cd $(VSCODE) && export INFILL_LS=$(CURDIR)/$(BIN)/infill-ls && npm run --silent check && \
+		npm run --silent test; fi
+	cd $(VSCODE) && npm run --silent build && npm run --silent package
+	@echo "built $(VSIX)"
 
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' 2>/dev/null && command -v npm >/dev/null || { \
@@ -119,7 +124,7 @@ $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 # One file with all that a machine without a network needs, in dist/; editors/bundle/README.md. Wheels of other systems and
 # other Pythons can be had, too: PLATFORM, PYTHON_VERSION, MODEL, CUDA=1. The variable
 # TORCH_INDEX names an index with torch for the CPU, on Linux.
-bundle: $(VSIX)
+bundle: $(VENV)/.ready $(VSIX)
 	$(BIN)/python editors/bundle/build.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(CUDA),--cuda) \
 		$(if $(PYTHON_VERSION),--python-version $(PYTHON_VERSION)) $(if $(MODEL),--model $(MODEL))
 
@@ -138,11 +143,16 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+define has_python
+$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
+	echo "$(PYTHON) is not Python 3.11 to 3.14 with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: \
+	make PYTHON=python3.13" >&2; exit 1; }
+endef
+
 # constraints.txt holds the versions the tests passed with; pyproject.toml holds the ranges that users install. uv takes
 # torch for this machine's GPU, or the small one without CUDA; where it cannot, pip takes what its index has.
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { echo "$(PYTHON) is not \
-	Python 3.11 to 3.14 with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: make PYTHON=python3.13" >&2; exit 1; }
+	@$(has_python)
 	@echo "installing packages into $(VENV) takes some minutes"
 	$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv && $(BIN)/uv pip install --quiet \
