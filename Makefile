@@ -118,7 +118,8 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(shell find lsp_server inference -name '
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' 2>/dev/null && command -v npm >/dev/null || { \
 		echo "there is no Node.js 20 or newer with npm: install it, then run this again" >&2; exit 1; }
-	cd $(VSCODE) && npm ci --silent
+	@echo "installing what builds the extension (0.2 GB)"
+	@cd $(VSCODE) && npm ci --no-audit --no-fund --loglevel=error || { echo "$(no_network); npm also takes: npm config set registry" >&2; exit 1; }
 	touch $@
 
 # One file with all that a machine without a network needs, in dist/; editors/bundle/README.md. Wheels of other systems and
@@ -143,6 +144,8 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+no_network = the packages could not be installed; why stands above. Behind a proxy set HTTPS_PROXY
+
 define has_python
 $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
 	echo "$(PYTHON) is not Python 3.11 to 3.14 with its module venv (Debian, Ubuntu: python3-venv): install that, or name it: \
@@ -153,11 +156,12 @@ endef
 # torch for this machine's GPU, or the small one without CUDA; where it cannot, pip takes what its index has.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(has_python)
-	@echo "installing packages into $(VENV) takes some minutes"
+	@echo "installing packages into $(VENV) takes some minutes and 2.6 GB"
 	$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv && $(BIN)/uv pip install --quiet \
 		--python $(BIN)/python --torch-backend auto -c constraints.txt torch 2>/dev/null || true
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' || { \
+		echo "$(no_network), and for pip PIP_INDEX_URL" >&2; exit 1; }
 	touch $@
 
 $(MLX_VENV)/.ready: pyproject.toml constraints.txt
