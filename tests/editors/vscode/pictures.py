@@ -30,7 +30,7 @@ def take(window: Window, name: str, *, width: int, height: int) -> None:
 def take_notification(window: Window, name: str) -> None:
     """Keeps a picture of the message that VS Code shows."""
     if kept_in():
-        _keep(window.page.locator(".notifications-toasts").screenshot(), name)
+        _keep(window.page.locator(".notifications-toasts").screenshot(animations="disabled"), name)
 
 
 def _keep(png: bytes, name: str) -> None:
