@@ -111,8 +111,11 @@ end
 ---@param client vim.lsp.Client
 ---@param model string
 function M.pull(client, model)
-  notify(('getting %s; :Infill cancel stops it'):format(model), vim.log.levels.INFO)
   execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here')
+  vim.schedule(function() -- a message right below a question waits for Enter
+    vim.cmd.redraw()
+    notify(('getting %s; :Infill cancel stops it'):format(model), vim.log.levels.INFO)
+  end)
 end
 
 --- Run `infill-ls NAME` in a terminal below: it may not be on PATH.
