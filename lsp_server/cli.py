@@ -33,7 +33,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing found, 130 Ctrl-C."""
     escape_unencodable_output()
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
         args, unknown = _parser(chosen).parse_known_args(arguments)
