@@ -20,15 +20,15 @@ export function foundIn(answer: unknown): Found {
     return { offer: { text: offer.text, steps: offer.steps, use: isUse(offer.use) ? offer.use : [], model: offer.model } };
   }
   if (typeof model === 'string') {
-    return { why: `The model is set to ${model}; \`infill-ls models\` in a terminal shows all.`, isFinal: true };
+    return { why: `The model is set to ${model}; \`infill-ls models\` in a new terminal of VS Code shows all.`, isFinal: true };
   }
   if (typeof problem === 'string' && problem !== '') {
-    return { why: `This machine could not be looked at: ${problem}. Run \`infill-ls doctor\` in a terminal.`, isFinal: false };
+    return { why: `This machine could not be looked at: ${problem}. Run \`infill-ls doctor\` in a new terminal of VS Code.`, isFinal: false };
   }
   if (offer === null) {
-    return { why: 'No better model than the embedded one runs on this machine; `infill-ls models` in a terminal says why.', isFinal: true };
+    return { why: 'No better model than the embedded one runs on this machine; `infill-ls models` in a new terminal of VS Code says why.', isFinal: true };
   }
-  return { why: 'infill-ls does not answer; `infill-ls models` in a terminal shows the models.', isFinal: false };
+  return { why: 'infill-ls does not answer; `infill-ls models` in a new terminal of VS Code shows the models.', isFinal: false };
 }
 
 /** Whether a step is a download, which the server does itself: no terminal and no shell is needed. */
