@@ -40,15 +40,11 @@ async def is_off(user: User) -> bool:
     return (await user.client.status(user.uri))["off"] is not None
 
 
-async def becomes_off(user: User) -> None:
-    await poll(lambda: is_off(user), bool)
-
-
 async def test_the_editor_is_asked_for_the_settings_of_each_folder(start: Start, tmp_path: Path) -> None:
     a, b = folder(tmp_path, "a"), folder(tmp_path, "b")
     client = await asked(start, {None: {"infill-ls": {"debounceMs": 5}}, a.as_uri(): {"infill": SWITCH}}, a, b)
     in_a, in_b = opened(client, a), opened(client, b)
-    await becomes_off(in_a)
+    await poll(lambda: is_off(in_a), bool)
     assert not await is_off(in_b)
     assert client.shown == []
 
@@ -62,7 +58,7 @@ async def test_a_change_without_settings_makes_the_server_ask_again(start: Start
     assert [each["method"] for each in registered["registrations"]] == ["workspace/didChangeConfiguration"]
     settings[None] = {"infill-ls": {**SWITCH, "markr": 1}}
     client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": None}})
-    await becomes_off(user)
+    await poll(lambda: is_off(user), bool)
     (message,) = client.shown
     assert "settings: unknown setting 'markr' (did you mean 'marker'?)" in message
 
