@@ -134,8 +134,8 @@ class Int8WeightOnlyLinear:
     def __init__(self, packed: Int8Weight, buffer: Tensor) -> None:
         self.packed = packed
         self.shape = packed.shape
-        self._place = buffer
-        self._few = _KERNEL_ROWS if buffer.dtype == torch.bfloat16 else sys.maxsize
+        self._dequant_buffer = buffer
+        self._max_kernel_rows = _KERNEL_ROWS if buffer.dtype == torch.bfloat16 else sys.maxsize
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O), with `plus` added."""
@@ -144,14 +144,14 @@ class Int8WeightOnlyLinear:
 
     def _product(self, rows: Tensor) -> Tensor:
         weight, scales = self.packed.weight, self.packed.scales
-        if len(rows) <= self._few:
+        if len(rows) <= self._max_kernel_rows:
             return torch._weight_int8pack_mm(rows.bfloat16(), weight, scales)
-        product = rows.new_empty(len(rows), self.shape[0], dtype=self._place.dtype)
+        product = rows.new_empty(len(rows), self.shape[0], dtype=self._dequant_buffer.dtype)
         rows = rows.to(product.dtype)
-        rows_at_a_time = max(1, len(self._place) // self.shape[1])
+        rows_at_a_time = max(1, len(self._dequant_buffer) // self.shape[1])
         for first in range(0, self.shape[0], rows_at_a_time):
             chunk = weight[first : first + rows_at_a_time]
-            dequantised = self._place[: chunk.numel()].view(chunk.shape).copy_(chunk)
+            dequantised = self._dequant_buffer[: chunk.numel()].view(chunk.shape).copy_(chunk)
             product[:, first : first + rows_at_a_time] = functional.linear(rows, dequantised)
         return product.mul_(scales)
 
