@@ -86,8 +86,8 @@ def load_model(
     on_progress(0.0, "checking the checkpoint")
     checkpoint = open_checkpoint(model)
     if _runs_in_mlx(checkpoint, device):
-        family = mlx.load(checkpoint, dtype, on_progress)
+        adapter = mlx.load(checkpoint, dtype, on_progress)
     else:
-        family = _family(checkpoint).load(checkpoint, device, dtype, on_progress)
+        adapter = _family(checkpoint).load(checkpoint, device, dtype, on_progress)
     on_progress(1.0, "loaded")
-    return family
+    return adapter
