@@ -71,12 +71,12 @@ def read_special_token_ids(folder: Path, config: Mapping[str, Any]) -> SpecialTo
 def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The checkpoint's tokenizer. All its added tokens are special: they are never text. Raises ModelError."""
     if checkpoint.gguf or (checkpoint.folder / "tokenizer.json").exists():
-        tokenizer_ = checkpoint.tokenizer()
+        tokenizer = checkpoint.tokenizer()
     else:
-        tokenizer_ = checkpoint.check_tokenizer(_from_words(checkpoint.folder), checkpoint.folder / "vocab.json")
-    added = tokenizer_.get_added_tokens_decoder().values()
-    tokenizer_.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
-    return without_prefix_space(tokenizer_) if "ByteFallback" in repr(tokenizer_.decoder) else tokenizer_
+        tokenizer = checkpoint.check_tokenizer(_from_words(checkpoint.folder), checkpoint.folder / "vocab.json")
+    added = tokenizer.get_added_tokens_decoder().values()
+    tokenizer.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
+    return without_prefix_space(tokenizer) if "ByteFallback" in repr(tokenizer.decoder) else tokenizer
 
 
 def bos_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> list[int]:
