@@ -249,8 +249,8 @@ class StoredRows:
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows, float32 (n, I). Raises ModelError."""
         row_bytes = _row_bytes(self._tensor)
-        is_start_of = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
-        raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in is_start_of)
+        row_offsets = (self._tensor.begin + row * row_bytes for row in numbers.tolist())
+        raw = b"".join(read_bytes(self._stream, begin, begin + row_bytes) for begin in row_offsets)
         return torch.from_numpy(
             affine.dequantise(np.frombuffer(raw, np.uint8).reshape(-1, row_bytes), self._tensor.type_.name)
         )
