@@ -38,8 +38,8 @@ class DisconnectClientError(Exception):
 class ClientConnection:
     """Reads one client's messages, and sends it the replies to its jobs."""
 
-    def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._service = host
+    def __init__(self, service: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._service = service
         self._reader = reader
         self._writer = writer
         self.jobs: dict[str, Job] = {}
