@@ -107,8 +107,8 @@ def _connect(file: Path) -> "closing[sqlite3.Connection]":
 def _create_private_file(file: Path) -> None:
     """Creates the private folder and file if missing; refuses anything else in their place. Raises OSError."""
     file.parent.parent.mkdir(parents=True, exist_ok=True)
-    if trouble := folder_permission_problem(file.parent, STATE_VARIABLE):
-        raise OSError(trouble)
+    if problem := folder_permission_problem(file.parent, STATE_VARIABLE):
+        raise OSError(problem)
     file.parent.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(file, flags, 0o600)
