@@ -281,7 +281,7 @@ def _add_await(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdi
     view, rules = names.view, names.rules
     if (
         not inside or inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void ")
-    ):  # somebody awaits it later
+    ):  # it is awaited later
         return None
     callees = filter(None, (names.callee_of([node]) for node in inside))
     if any(re.search(rules.waiters, callee) for callee in callees) or _CHAINED.match(view.text, view.end(call.node)):

@@ -39,7 +39,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
         self.capturer = capturer
         self._captured: OrderedDict[Shape, _CapturedShape] = OrderedDict()
         self._rows: dict[int, _PrefixBuffers] = {}
-        self._readings: dict[tuple[int, int], _CapturedReading] = {}
+        self._readings: dict[tuple[int, int], _CapturedPrefill] = {}
         """By the rows of the prefix's buffers and the number of new tokens."""
 
     @property
@@ -97,7 +97,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
             if size not in self._rows:
                 self._rows[size] = _PrefixBuffers(self, size)
                 for count in _READ_TOKENS:
-                    self._readings[size, count] = _CapturedReading(self, count, size, self._rows[size])
+                    self._readings[size, count] = _CapturedPrefill(self, count, size, self._rows[size])
             if (batch, width, size) not in self._captured:
                 self._captured[batch, width, size] = _CapturedShape(self, (batch, width, size), self._rows[size])
         self._captured.move_to_end(shape)
@@ -159,7 +159,7 @@ class _CapturedShape(CapturablePass):
         return self._network.decode_rows(canvas, soft, positions, self._masks, self._prefix)
 
 
-class _CapturedReading(CapturablePass):
+class _CapturedPrefill(CapturablePass):
     """The pass over the next tokens of a prefix: an `EncoderCache`."""
 
     def __init__(self, network: DiffusionGemmaNetwork, count: int, length: int, rows: _PrefixBuffers) -> None:
