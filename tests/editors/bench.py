@@ -25,6 +25,7 @@ import psutil
 
 from inference.bench import BenchError, percentiles, positive_int
 from inference.bench.server_editor import SERVER_COMMAND, server_environment
+from inference.models import model_store
 from inference.models.catalogue import is_name_or_hub_id
 from inference.terminal import print_message
 from tests.editors import places
@@ -43,7 +44,8 @@ _KEY_S = 4
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """The figures of each editor, or why it was not measured."""
     is_path = Path(args.model).exists() and not is_name_or_hub_id(args.model)
-    model = str(Path(args.model).resolve()) if is_path else args.model
+    found = Path(args.model) if is_path else model_store.find_model(args.model)  # the editors' home has no models
+    model = str(found.resolve()) if found else args.model
     results: dict[str, Any] = {}
     for name, press_keys in (("neovim", neovim), ("vscode", vscode.press_keys)):
         if args.editor in (None, name):
