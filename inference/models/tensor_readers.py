@@ -164,7 +164,11 @@ class QuantisedCacheReader(SafetensorsReader):
 
     def read_quantised(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:
         source, file = self._stored[name].file.resolve(), self._folder / f"{name}.{bits}bit.safetensors"
-        about = f"format 1, {str(source)!a}, {source.stat().st_size}, {source.stat().st_mtime_ns}"
+        try:
+            status = source.stat()
+        except OSError as error:
+            raise ModelError(f"{self.name}: {source} cannot be loaded: {error}") from error
+        about = f"format 1, {str(source)!a}, {status.st_size}, {status.st_mtime_ns}"
         with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
             parts = {part: opened.get_tensor(part).to(device, copy=True) for part in opened.keys()}  # noqa: SIM118
             if opened.metadata() == _metadata(about, parts):

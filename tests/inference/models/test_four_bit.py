@@ -200,6 +200,9 @@ def test_what_the_first_load_quantised_later_ones_read(copied: Path, cache: Path
     too_large = QuantisedCacheReader(registry.open_checkpoint(str(copied)), 1e18)
     too_large.read_quantised("model.decoder.layers.0.experts.down_proj", (4, 64, 32), 8)
     assert "1000000000.0 GB do not fit" in too_large.note
+    file.unlink()
+    with pytest.raises(ModelError, match="cannot be loaded: .*No such file"):
+        too_large.read_quantised("model.decoder.layers.0.experts.down_proj", (4, 64, 32), 8)
 
 
 LAYERS = 4
