@@ -6,7 +6,7 @@ vim.lsp.inline_completion.enable()
 local completor = vim.lsp._capability.all.inline_completion
 local handler = completor.handler
 function completor:handler(err, result, context)
-  local lines = vim.api.nvim_buf_line_count(context.bufnr)
+  local lines = vim.api.nvim_buf_is_valid(context.bufnr) and vim.api.nvim_buf_line_count(context.bufnr) or 0
   local items = vim.iter(result and (result.items or result) or {}):filter(function(item)
     return not item.range or item.range['end'].line < lines
   end)

@@ -155,6 +155,13 @@ def test_a_suggestion_whose_line_went_is_dropped(neovim: Neovim, partner: Partne
     assert neovim.shown(GHOSTS) == []
 
 
+def test_a_buffer_without_a_name_has_ghost_text(neovim: Neovim) -> None:
+    neovim.rpc.command("enew | setfiletype python")
+    typist = Typist(neovim)
+    before = typist.suggested()
+    assert code(typist.typed("<Tab>")) == code(before + GHOST)
+
+
 def test_ghost_text_hides_nothing_behind_the_cursor(neovim: Neovim, partner: Partner) -> None:
     partner.answers(GHOST.removeprefix("d"))
     typist = Typist(neovim)
