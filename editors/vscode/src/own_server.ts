@@ -2,6 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as os from 'node:os';
 import * as path from 'node:path';
 
 const WINDOWS = process.platform === 'win32';
@@ -209,7 +210,7 @@ function isAlive(pid: number): boolean {
 }
 
 async function works(program: string, words: string[]): Promise<boolean> {
-  return new Promise((resolve) => execFile(program, words, { env: ownEnvironment(), timeout: 20_000 }, (error) => resolve(error === null)));
+  return new Promise((resolve) => execFile(program, words, { ...outside(), timeout: 20_000 }, (error) => resolve(error === null)));
 }
 
 /** The words that start it. */
@@ -220,6 +221,11 @@ async function findPython(): Promise<[string, ...string[]] | undefined> {
     }
   }
   return undefined;
+}
+
+/** In the user's home: a workspace, which may be untrusted, may hold a venv.py, or settings for uv. */
+function outside(): { cwd: string; env: NodeJS.ProcessEnv } {
+  return { cwd: os.homedir(), env: ownEnvironment() };
 }
 
 /** uv takes pip's index, too, where it has none of its own. */
@@ -265,7 +271,7 @@ class Runs {
     if (this.cancelled) {
       throw new Cancelled();
     }
-    const child = (this.child = spawn(program, words, { env: ownEnvironment(), detached: !WINDOWS, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] }));
+    const child = (this.child = spawn(program, words, { ...outside(), detached: !WINDOWS, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] }));
     let output = '';
     const onOutput = (data: Buffer): void => {
       output += data.toString('utf8');

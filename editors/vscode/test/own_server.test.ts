@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { dirname, join, win32 } from 'node:path';
 import { test } from 'node:test';
-import { failureOf, plain, serversFolder } from '../src/own_server';
+import { failureOf, OwnServer, plain, serversFolder } from '../src/own_server';
 
 test('an index that cannot be reached is said, not what pip makes of it', () => {
   const retry = "WARNING: Retrying (Retry(total=0)) after connection broken by 'ProxyError()': /simple/torch/";
@@ -25,6 +26,16 @@ test("what pip says of its longest step is said in our words", () => {
   assert.equal(plain('Installing collected packages: mpmath, urllib3, torch'), 'unpacking the packages');
   assert.equal(plain('Successfully uninstalled setuptools-65.5.0'), 'unpacking the packages');
   assert.equal(plain('Collecting torch'), 'Collecting torch');
+});
+
+test('an installation runs nothing of the workspace', { skip: process.platform === 'win32' }, async () => {
+  const [folder, before] = [mkdtempSync(join(tmpdir(), 'infill-')), process.env['PATH']];
+  writeFileSync(join(folder, 'infill_ls.whl'), '');
+  writeFileSync(join(folder, 'python3'), `#!/bin/sh\npwd -P > '${folder}/where'\nexit 1\n`, { mode: 0o755 });
+  process.env['PATH'] = folder;
+  await assert.rejects(new OwnServer(folder, folder).install({ line: () => undefined, onCancel: () => undefined }), /there is no Python/);
+  process.env['PATH'] = before;
+  assert.equal(readFileSync(join(folder, 'where'), 'utf8').trim(), realpathSync(homedir()));
 });
 
 test('on Windows no path of an installation is too long', () => {

@@ -7,6 +7,8 @@ local BIN, EXE = WINDOWS and 'Scripts' or 'bin', WINDOWS and '.exe' or ''
 local PYTHONS = WINDOWS and { { 'py', '-3.13' }, { 'py', '-3.12' }, { 'py', '-3.11' }, { 'py', '-3.14' }, { 'python' } }
   or { { 'python3.13' }, { 'python3.12' }, { 'python3.11' }, { 'python3.14' }, { 'python3' } }
 local FITS = 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
+--- Programs run in the user's home: a project may hold a venv.py, or settings for uv.
+local HOME = vim.uv.os_homedir()
 --- Variables that would lead pip or Python to another environment; an empty one counts as unset. uv takes pip's index.
 local ENV = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
 ENV.UV_DEFAULT_INDEX = vim.env.UV_DEFAULT_INDEX or vim.env.UV_INDEX_URL or vim.env.PIP_INDEX_URL
@@ -64,7 +66,8 @@ end
 ---@return string[]?
 local function find_python()
   return vim.iter(PYTHONS):find(function(words)
-    return vim.fn.executable(words[1]) == 1 and vim.system(vim.list_extend({ unpack(words) }, { '-c', FITS })):wait().code == 0
+    local test = vim.list_extend({ unpack(words) }, { '-c', FITS })
+    return vim.fn.executable(words[1]) == 1 and vim.system(test, { cwd = HOME, env = ENV }):wait().code == 0
   end)
 end
 
@@ -110,7 +113,7 @@ local function run(words)
       vim.api.nvim_echo({ { 'infill: ' .. plain(last):sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
     end)
   end
-  local options = { stdout = on_output, stderr = on_output, env = ENV, detach = true }
+  local options = { stdout = on_output, stderr = on_output, cwd = HOME, env = ENV, detach = true }
   running = vim.system(words, options, vim.schedule_wrap(function(done)
     running = nil
     assert(coroutine.resume(here, done))
