@@ -30,7 +30,7 @@ _SAVED_PASSES = 100
 """Save the average times after this many passes, for later predictions."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows counts as decoding, one of at least this many as prefill. A shorter pass of prefill
-counts only if it was faster.
+counts only if it was faster, and on the CPU: a GPU's may return before it is done.
 """
 _NO_FILLS = (
     "its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone and cannot fill holes; give "
@@ -137,6 +137,6 @@ class LlamaFimAdapter(IdlePrefillAdapter, FimAdapter):
         self._unsaved_passes += 1
         if num_logits and rows <= _FEW_ROWS:
             self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
-        elif rows >= _MANY_ROWS or (not num_logits and ms / rows < self.prompt_token_ms):
+        elif rows >= _MANY_ROWS or (not num_logits and self.device.type == "cpu" and ms / rows < self.prompt_token_ms):
             change_ms = ms / rows - self.prompt_token_ms
             self.prompt_token_ms += (_LATEST_SHARE if self.prompt_token_ms else 1.0) * change_ms

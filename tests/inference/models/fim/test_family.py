@@ -265,8 +265,10 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimA
     assert adapter.prompt_token_ms > 0
     adapter.prompt_token_ms = 1e6  # somebody else had the processor
     adapter.prefill_when_idle([*other, *other])
-    adapter.run_idle_task()
-    assert adapter.prompt_token_ms < 1e6
+    for device, is_counted in (("cuda", False), ("cpu", True)):
+        engine.loaded.fim_adapter.device = torch.device(device)
+        adapter.run_idle_task()
+        assert (adapter.prompt_token_ms < 1e6) == is_counted
 
 
 def test_without_products_of_x86_other_formats_are_measured() -> None:
