@@ -110,7 +110,7 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(shell find lsp_server inference -name '
 	rm -f $(VSCODE)/dist/*.whl
 	bin=$(BIN); [ -e $(VENV)/.ready ] || { bin=build/venv/bin; $(PYTHON) -m venv build/venv; } && \
 		$$bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/dist .
-	if [ -e $(VENV)/.ready ]; then cd $(VSCODE) && export INFILL_LS=$(CURDIR)/$(BIN)/infill-ls && npm run --silent check && \
+	if [ -e $(VENV)/.ready ]; then cd $(VSCODE) && export INFILL_LS="$(CURDIR)/$(BIN)/infill-ls" && npm run --silent check && \
 		npm run --silent test; fi
 	cd $(VSCODE) && npm run --silent build && npm run --silent package
 	@echo "built $(VSIX)"
