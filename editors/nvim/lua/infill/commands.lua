@@ -48,10 +48,12 @@ end
 ---@param arguments any[]
 ---@param cares? fun(): boolean whether the user still wants to know why nothing was changed; always by default
 ---@param done? string the message once it is done; none by default
+---@return boolean # whether the server was asked
 local function execute(client, command, arguments, cares, done)
   local offered = vim.tbl_get(client.server_capabilities, 'executeCommandProvider', 'commands') or {}
   if not vim.list_contains(offered, command) then
-    return notify(("this infill-ls does not know '%s'; update it"):format(command))
+    notify(("this infill-ls does not know '%s'; update it"):format(command))
+    return false
   end
   local buf, id = vim.api.nvim_get_current_buf(), nil
   local params = { command = command, arguments = arguments }
@@ -71,6 +73,7 @@ local function execute(client, command, arguments, cares, done)
   if id then
     running[id] = client
   end
+  return id ~= nil
 end
 
 ---@param command string
@@ -111,7 +114,9 @@ end
 ---@param client vim.lsp.Client
 ---@param model string
 function M.pull(client, model)
-  execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here')
+  if not execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here') then
+    return
+  end
   vim.schedule(function() -- a message right below a question waits for Enter
     vim.cmd.redraw()
     notify(('getting %s; :Infill cancel stops it'):format(model), vim.log.levels.INFO)
@@ -126,8 +131,15 @@ local function in_terminal(name)
   if missing then
     return notify(missing)
   end
+  local words = {} ---@type string[] all that starts it, such as docker exec
+  for _, word in ipairs(cmd) do
+    if word == 'serve' then
+      break
+    end
+    table.insert(words, word)
+  end
   vim.cmd.new({ mods = { split = 'botright' } })
-  vim.fn.jobstart({ cmd[1], name }, { term = true })
+  vim.fn.jobstart(vim.list_extend(words, { name }), { term = true })
 end
 
 local refine_fill = fill('infill-ls.refine')
