@@ -99,7 +99,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const start = async (): Promise<void> => {
     const problem = await running.start();
     missing = problem?.problem ?? '';
-    if (problem !== undefined && (await offerInstall(problem, installOwn))) {
+    // The message may be answered when the server is there by other ways: then it must not be taken away.
+    if (problem !== undefined && (await offerInstall(problem, async () => running.client === undefined && installOwn()))) {
       await running.start();
     } else if (running.command === own.program() && own.isOutdated() && (await installOwn())) {
       await running.start();

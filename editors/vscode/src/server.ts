@@ -42,6 +42,10 @@ export class Server implements vscode.Disposable {
 
   constructor(private readonly log: vscode.LogOutputChannel, private readonly own: OwnServer, private readonly ear: Ear) {}
 
+  private get goneAs(): Phase {
+    return this.origin === 'the extension' ? 'broken' : 'gone';
+  }
+
   /** Finds the server and starts it, replacing a running one. Returns why there is none, or undefined. */
   start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
     const started = this.starts.then(() => this.startNow()); // one after the other: each stops the one before
@@ -53,7 +57,7 @@ export class Server implements vscode.Disposable {
     const found = findServer(await surroundings(this.own.program()));
     await this.stop();
     if ('problem' in found) {
-      this.ear.onPhase('missing', found.problem);
+      this.ear.onPhase(found.badSetting ? 'misconfigured' : 'missing', found.problem);
       return found;
     }
     this.log.info(`starting ${found.file} (from ${found.origin})`);
@@ -116,7 +120,7 @@ export class Server implements vscode.Disposable {
     const pause = client === this.client ? this.backoff.ended() : undefined;
     if (pause === undefined) {
       if (client === this.client) {
-        this.ear.onPhase('gone', `${this.file} ended too often and is not started again; the log says why`);
+        this.ear.onPhase(this.goneAs, `${this.file} ended too often and is not started again; the log says why`);
       }
       return { action: CloseAction.DoNotRestart, handled: true };
     }
@@ -133,7 +137,7 @@ export class Server implements vscode.Disposable {
         const message = error instanceof Error ? error.message : String(error);
         const gone = 'its program, or the Python it was installed with, is gone. Install it again';
         const why = message.includes('ENOENT') ? gone : message;
-        this.ear.onPhase('gone', `${this.file} did not start: ${why}`);
+        this.ear.onPhase(this.goneAs, `${this.file} did not start: ${why}`);
       }
     }, SETTLING_MS);
   }

@@ -1,8 +1,8 @@
 /** The text of the status bar. Knows no VS Code: icons are names, colours are levels. */
 import type { StatusReport } from './wire';
 
-/** The state of the server's process, as the extension sees it. */
-export type Server = 'missing' | 'installing' | 'starting' | 'running' | 'waiting' | 'gone' | 'stopped';
+/** The state of the server's process, as the extension sees it. `misconfigured`: a setting names none; `broken`: the extension's own is gone. */
+export type Server = 'missing' | 'misconfigured' | 'installing' | 'starting' | 'running' | 'waiting' | 'gone' | 'broken' | 'stopped';
 
 export interface Look {
   text: string;
@@ -47,8 +47,11 @@ export function lookOf(report: StatusReport): Look {
 export function lookWithout(server: Server, reason: string): Look {
   switch (server) {
     case 'missing':
-    case 'gone':
+    case 'broken':
       return { ...error(reason), installs: true };
+    case 'misconfigured':
+    case 'gone': // what the extension installs would not be used: others come first
+      return error(reason);
     case 'waiting':
       return { text: `$(warning) ${NAME}`, tooltip: reason, level: 'warning' };
     case 'installing':

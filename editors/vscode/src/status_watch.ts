@@ -57,7 +57,7 @@ export class StatusWatch implements vscode.Disposable {
     this.draw();
     if (phase === 'running') {
       this.ask();
-    } else if (phase === 'gone') {
+    } else if (phase === 'gone' || phase === 'broken') {
       void this.explain(reason);
     }
   }

@@ -56,6 +56,9 @@ test('a failure is an error with its reason, also for a file that is off', () =>
 test('without a server there is a reason to click on', () => {
   assert.equal(lookWithout('missing', 'infill-ls was not found').level, 'error');
   assert.ok(lookWithout('missing', 'infill-ls was not found').installs);
+  assert.ok(lookWithout('broken', 'it ended too often').installs);
+  assert.ok(!lookWithout('gone', 'it ended too often').installs, 'another server comes first');
+  assert.ok(!lookWithout('misconfigured', 'infill.executable names no program').installs);
   assert.equal(lookWithout('installing', 'infill-ls was not found').level, 'plain');
   assert.match(lookWithout('waiting', 'it is started again in 2 s').tooltip, /2 s/);
 });
