@@ -139,7 +139,7 @@ class FimRun(RequestRun[FimEvent]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _read_ahead(self) -> None:
-        """Schedules idle prefill of the prompt for the next line, as if the user had accepted the fill, and of
+        """Schedules idle prefill of the largest prompt for the next line, as if the user had accepted the fill, and of
         `_later_ids`: before that a larger prompt for this line, or after it this prompt again if its suffix was kept.
         """
         prefix, suffix = self._parts.texts
@@ -148,9 +148,9 @@ class FimRun(RequestRun[FimEvent]):
         text = f"{prefix}{self._fills[0][0].texts[0]}{line_suffix}{line_end}"
         parts = TextAndHoles((text, suffix[len(line_suffix) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
-            next_ids = () if self._ended_unsure else self._prompts.build(parts, ("",), 0, self._window).ids
-            is_largest = self._window == self._prompts.windows[0]
-            self._adapter.prefill_when_idle(*((next_ids, self._later_ids)[:: 1 if is_largest else -1]))
+            largest = self._prompts.windows[0]
+            next_ids = () if self._ended_unsure else self._prompts.build(parts, ("",), 0, largest).ids
+            self._adapter.prefill_when_idle(*((next_ids, self._later_ids)[:: 1 if self._window == largest else -1]))
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the holes in order. The first one gets at least one pass, however late it is."""
