@@ -279,9 +279,7 @@ def _is_async(names: NameIndex, function: Node) -> bool:
 def _add_await(names: NameIndex, call: _Call, inside: Sequence[Node]) -> NextEdit | None:
     """The call with an `await`, if nothing else awaits it. `inside` are the nodes around it in its function."""
     view, rules = names.view, names.rules
-    if (
-        not inside or inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void ")
-    ):  # it is awaited later
+    if not inside or inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void "):  # it is awaited later
         return None
     callees = filter(None, (names.callee_of([node]) for node in inside))
     if any(re.search(rules.waiters, callee) for callee in callees) or _CHAINED.match(view.text, view.end(call.node)):
