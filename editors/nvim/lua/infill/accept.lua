@@ -283,7 +283,7 @@ end
 --- The handler of `infill/refined`: the partner has improved a suggestion.
 ---@param refined { uri: string, id: string }
 function M.on_refined(_, refined)
-  local buf = vim.uri_to_bufnr(refined.uri)
+  local buf = require('infill').buf_of(refined.uri)
   if M.is_shown(buf) then
     ask_again(buf)
   end

@@ -133,7 +133,7 @@ end
 ---@param draft infill.Draft
 ---@param context lsp.HandlerContext
 function M.on_draft(_, draft, context)
-  local buf, client = vim.uri_to_bufnr(draft.uri), vim.lsp.get_client_by_id(context.client_id)
+  local buf, client = require('infill').buf_of(draft.uri), vim.lsp.get_client_by_id(context.client_id)
   if not client or not vim.api.nvim_buf_is_loaded(buf) or vim.lsp.util.buf_versions[buf] ~= draft.version then
     return
   end

@@ -42,6 +42,14 @@ function M.is_default(cmd)
   return vim.deep_equal(cmd, require('infill.options').defaults.cmd)
 end
 
+--- The buffer of a document: the current one if it may be, since buffers without a name share a URI.
+---@param uri string
+---@return integer
+function M.buf_of(uri)
+  local current = vim.api.nvim_get_current_buf()
+  return vim.uri_from_bufnr(current) == uri and current or vim.uri_to_bufnr(uri)
+end
+
 --- Have `:help infill` find its page: a folder on 'runtimepath' has no tags, unless a plugin manager makes them.
 local function index_help()
   local doc = vim.fs.normalize(vim.fs.joinpath(vim.fs.dirname(debug.getinfo(1, 'S').source:sub(2)), '../../doc'))
