@@ -19,6 +19,8 @@ _MAX_DRIFT_LINES = 8
 """Rows that would move further than this from where they were computed are computed again."""
 _READ_TOKENS, _MIN_TOKENS = 32, 64
 """How many tokens at the suffix's start to compute again, and the fewest others worth reusing."""
+_READ_PER_LINE = 8
+"""So many tokens more are computed again for each line after the first by which the rows move: so does the loss grow."""
 _ANCHOR_TOKENS = 8
 """An old suffix is recognised in the new one by this many equal tokens."""
 
@@ -66,8 +68,10 @@ class KeptSuffixFinder:
             if count >= _MIN_TOKENS and worth > best_worth:
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
                 drift_lines += 0 if is_exact else entry.drift_lines
-                if drift_lines <= _MAX_DRIFT_LINES:
-                    best, best_worth = KeptSuffix(entry, old_start, start, count, drift_lines), worth
+                skip = _READ_PER_LINE * (drift_lines - 1)
+                if drift_lines <= _MAX_DRIFT_LINES and count - skip >= _MIN_TOKENS:
+                    best = KeptSuffix(entry, old_start + skip, start + skip, count - skip, drift_lines)
+                    best_worth = worth
         return best
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:

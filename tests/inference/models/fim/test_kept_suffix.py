@@ -49,9 +49,10 @@ def drop_lines(text: str, count: int) -> str:
 
 @pytest.mark.parametrize("added", [1, 8])
 def test_only_new_text_and_the_start_of_the_suffix_are_read(family: LlamaFimAdapter, added: int) -> None:
+    """More of the start when the rest moves further."""
     new = len(family.fim_prompt(lines(added), ""))
     count, _ = read(family, PREFIX + lines(added), SUFFIX)
-    assert count < new + 40 < len(family.fim_prompt("", SUFFIX)) / 2
+    assert count < new + 32 + 8 * added < len(family.fim_prompt("", SUFFIX))
 
 
 def test_rows_are_those_of_the_new_positions(family: LlamaFimAdapter, fresh: LlamaFimAdapter) -> None:
@@ -152,7 +153,7 @@ def test_rows_kept_behind_kept_rows_do_not_make_these_exact(family: LlamaFimAdap
     read(family, PREFIX + lines(1), SUFFIX)
     approximate_from = family.prefixes.entries[0].approximate_from
     start, end = SUFFIX.index("\n\ndef number_5("), SUFFIX.index("\n\ndef number_6(")
-    assert read(family, PREFIX + lines(1), SUFFIX[:start] + SUFFIX[end:])[0] < 20
+    assert read(family, PREFIX + lines(1), SUFFIX[:start] + SUFFIX[end:])[0] < 40
     assert family.prefixes.entries[0].approximate_from == approximate_from
 
 
