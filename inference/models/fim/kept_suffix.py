@@ -20,7 +20,7 @@ _MAX_DRIFT_LINES = 8
 _READ_TOKENS, _MIN_TOKENS = 32, 64
 """How many tokens at the suffix's start to compute again, and the fewest others worth reusing."""
 _READ_PER_LINE = 8
-"""So many tokens more are computed again for each line after the first by which the rows move: so does the loss grow."""
+"""How many more to compute again for each line after the first by which the rows move: the loss grows with it."""
 _ANCHOR_TOKENS = 8
 """An old suffix is recognised in the new one by this many equal tokens."""
 
