@@ -55,12 +55,13 @@ test-editors: $(VENV)/.ready
 	-tests/editors/vscode/install.sh .editors/vscode
 	-if command -v npm >/dev/null; then $(MAKE) $(VSCODE)/node_modules/.ready; fi
 	if [ -f $(VSCODE)/node_modules/.ready ]; then $(MAKE) vsix; fi
-	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) INFILL_TEST_SEED=$(SEED) \
-		$(BIN)/python -m pytest tests/editors
+	INFILL_TEST_EDITORS_ALL=$(EDITORS_ALL) INFILL_TEST_SEED=$(SEED) $(BIN)/python -m pytest tests/editors
 
-# MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB. Last a real model
-# through the real server; where it cannot be had, the last lines say so in red.
+# MLX, which runs on Apple silicon and here on the CPU, in an environment of its own: it brings 1.5 GB, and two models 1.6.
+# Last a real model through the real server; where it cannot be had, the last lines say so in red.
 test-mlx: $(MLX_VENV)/.ready
+	-$(MLX_VENV)/bin/python -m tests.real.get_model qwen2.5-coder-0.5b
+	-$(MLX_VENV)/bin/python -m tests.real.get_model qwen2.5-coder-1.5b
 	$(MLX_VENV)/bin/python -m pytest tests/inference/models/mlx
 	$(MLX_VENV)/bin/python -m pytest tests/real/test_real_model.py -k test_mlx
 
@@ -144,7 +145,7 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-no_network = the packages could not be installed; why stands above. Behind a proxy set HTTPS_PROXY
+no_network = the packages could not be installed, for the reason above. Behind a proxy set HTTPS_PROXY
 
 define has_python
 $(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \

@@ -213,7 +213,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_flags(parser)
     parser.add_argument("--limit", type=positive_int, default=8, metavar="N", help="how many lines")
     parser.add_argument(
-        "--cut", type=float, default=0.47, metavar="P", help="end behind the first token less likely than this"
+        "--cut",
+        type=float,
+        default=0.47,
+        metavar="P",
+        help="end our texts behind the first token less likely than this (default: that of balanced; 0: whole lines)",
     )
     parser.add_argument(
         "--peer",

@@ -19,7 +19,7 @@ from tests.editors.neovim import SNIPPET, Neovim
 from tests.editors.partner import Partner
 from tests.editors.places import until
 
-SEED = int(os.environ.get("INFILL_TEST_SEED") or 3876877905)
+SEED = int(os.environ.get("INFILL_TEST_SEED") or 3876877905)  # here undo took the line of an answer away
 SEQUENCES = range(30)
 CODE = (
     "import os",

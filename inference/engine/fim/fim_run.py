@@ -149,8 +149,10 @@ class FimRun(RequestRun[FimEvent]):
         parts = TextAndHoles((text, suffix[len(line_suffix) :]), (Hole(single_line=True),))
         with suppress(RequestError):  # too long
             largest = self._prompts.windows[0]
-            next_ids = () if self._ended_unsure else self._prompts.build(parts, ("",), 0, largest).ids
-            self._adapter.prefill_when_idle(*((next_ids, self._later_ids)[:: 1 if self._window == largest else -1]))
+            next_ids = [] if self._ended_unsure else [self._prompts.build(parts, ("",), 0, largest).ids]
+            is_whole = self._window == largest
+            prompts = [*next_ids, self._later_ids] if is_whole else [self._later_ids, *next_ids]
+            self._adapter.prefill_when_idle(*prompts)
 
     def _fill_all(self) -> Iterator[FimEvent | None]:
         """Fills the holes in order. The first one gets at least one pass, however late it is."""

@@ -65,13 +65,14 @@ class KeptSuffixFinder:
             old_start, count = self._longest_common(entry.ids, new)
             is_exact = entry.approximate_from is None or entry.approximate_from >= old_start + count
             worth = count - (0 if is_exact else APPROXIMATION_PENALTY_TOKENS)
-            if count >= _MIN_TOKENS and worth > best_worth:
+            if count >= _MIN_TOKENS and worth > best_worth:  # lines are counted for few entries
                 drift_lines = self._moved_lines(entry.ids[:old_start], ids[:start])
                 drift_lines += 0 if is_exact else entry.drift_lines
                 skip = _READ_PER_LINE * (drift_lines - 1)
-                if drift_lines <= _MAX_DRIFT_LINES and count - skip >= _MIN_TOKENS:
+                is_near = drift_lines <= _MAX_DRIFT_LINES and count - skip >= _MIN_TOKENS
+                if is_near and worth - skip > best_worth:
                     best = KeptSuffix(entry, old_start + skip, start + skip, count - skip, drift_lines)
-                    best_worth = worth
+                    best_worth = worth - skip
         return best
 
     def _longest_common(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ local function drop_suggestions_for_lost_lines(client)
     if method ~= 'textDocument/inlineCompletion' then
       return request(method, params, callback, ...)
     end
-    local buf = vim.api.nvim_get_current_buf() -- Neovim asks for the cursor's; by the URI a nameless one is not found
+    local buf = require('infill').buf_of(params.textDocument.uri)
     return request(method, params, function(err, result, ...)
       local lines = vim.api.nvim_buf_is_valid(buf) and vim.api.nvim_buf_line_count(buf) or 0
       local items = vim.iter(result and (result.items or result) or {}):filter(function(item)
