@@ -35,7 +35,7 @@ async def relay(resident: WorkerPaths) -> AsyncIterator[Relay]:
 async def fill(relay: Relay, file: Path, *arguments: str, **environment: str) -> Finished:
     """The requests of the relay are those of the command, of which a second one asks for more where nothing fits."""
     relay.requests.clear()
-    return await asyncio.to_thread(infill_ls, "fill", file, *arguments, folder=relay.folder, **environment)
+    return await asyncio.to_thread(infill_ls, "fill", "--seed", 1, file, *arguments, folder=relay.folder, **environment)
 
 
 def write_settings(project: Path, text: str) -> None:
