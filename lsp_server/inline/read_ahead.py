@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import psutil
 from msgspec.structs import replace
 
-from lsp_server.context.retrieval import TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.features import Feature
@@ -69,7 +68,7 @@ class ReadAheadPrefill(Feature):
         if snapshot is None or hole is None:
             return
         client = self._session.worker.client
-        context = await self._session.context_for(snapshot, hole.start, client.last_status, TYPING_MS)
+        context = await self._session.context_for(snapshot, hole.start, client.last_status)
         if context is None:
             return
         budget = FillBudget.from_settings(settings, invoked=False)
