@@ -199,13 +199,13 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     `MAX_CANDIDATES`. `deadline_ms` counts from the worker's receipt; at the deadline the worker sends the best whole
     answer so far; None: after ten minutes. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None:
     the checkpoint's own number. `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable;
-    None: unseeded. `instruction` describes the fills the user wants; checkpoints without instructions ignore it.
-    `quick` True: the user did not ask, so the engine tries less and answers sooner. `min_prob`: a single hole's text
-    may end behind its first token less likely than this, since nothing after that is shown. `prefill_only` True: the
-    request fills nothing and ends at once; the worker prefills its prompt when idle. `reads_ahead` True: after the fill
-    the worker prefills, when idle, the prompt for the next line, as if the user had accepted the text.
-    `endpoint_client` names a client of an HTTP endpoint, which sends the requests of all its clients over one
-    connection; they go after editors. Empty: the connection is the client.
+    None: repeatable for the same segments asked for the n-th time. `instruction` describes the fills the user wants;
+    checkpoints without instructions ignore it. `quick` True: the user did not ask, so the engine tries less and answers
+    sooner. `min_prob`: a single hole's text may end behind its first token less likely than this, since nothing after
+    that is shown. `prefill_only` True: the request fills nothing and ends at once; the worker prefills its prompt when
+    idle. `reads_ahead` True: after the fill the worker prefills, when idle, the prompt for the next line, as if the
+    user had accepted the text. `endpoint_client` names a client of an HTTP endpoint, which sends the requests of all
+    its clients over one connection; they go after editors. Empty: the connection is the client.
     """
 
     id: str

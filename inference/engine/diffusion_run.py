@@ -40,11 +40,7 @@ class DiffusionRun(RequestRun[DiffusionEvent]):
         self._planner = CanvasPlanner(
             model.vocabulary, model.infill_config, request, fills_canvas=model.is_full_canvas_free
         )
-        generator = torch.Generator(model.adapter.device)
-        if request.seed is None:
-            generator.seed()
-        else:
-            generator.manual_seed(request.seed)
+        generator = torch.Generator(model.adapter.device).manual_seed(model.seeds.seed_for(request))
         self._noise = NoiseSource.from_model(model.traits, model.infill_config, generator)
         self._budget = DenoisingBudget.from_request(request, model.infill_config)
         self._masks_again = rank.ranks_by_masking(model.traits)

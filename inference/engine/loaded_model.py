@@ -1,10 +1,13 @@
 """Bundles a loaded model with what every request needs: its tokens as text, and the ones it may write."""
 
 import math
+import zlib
+from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
+import msgspec
 import torch
 
 from inference.engine.canvas import prompt
@@ -60,6 +63,25 @@ _NO_CODE_NOTE = (
 )
 
 
+class RequestSeeds:
+    """Seeds of requests: segments get the same fill after every start of the worker, and another if asked again."""
+
+    _MAX_SEGMENTS = 10_000
+
+    def __init__(self) -> None:
+        self._times_asked = Counter[int]()
+
+    def seed_for(self, request: InfillRequest) -> int:
+        """The request's own seed, or one chosen for its segments."""
+        if request.seed is not None:
+            return request.seed
+        digest = zlib.crc32(msgspec.msgpack.encode(request.segments))
+        if len(self._times_asked) > self._MAX_SEGMENTS:
+            self._times_asked.clear()
+        self._times_asked[digest] += 1
+        return (digest + self._times_asked[digest]) % 2**32  # more bits make no difference to PyTorch
+
+
 @dataclass(frozen=True)
 class LoadedModel:
     """A model of any family, its tokens as text, and the tokens its canvases may hold."""
@@ -72,6 +94,7 @@ class LoadedModel:
     constraint_builder: ConstraintBuilder
     note: str = ""
     """A message about the model for the user, if there is one."""
+    seeds: RequestSeeds = field(default_factory=RequestSeeds)
 
     @classmethod
     def from_adapter(cls, adapter: ModelAdapter) -> "LoadedModel":

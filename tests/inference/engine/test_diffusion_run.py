@@ -1,6 +1,7 @@
 """The results of a request: whole answers, respected pins and constraints, drafts, deadlines, and freed memory."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.engine.engine import Engine
 from inference.engine.errors import RequestError
+from inference.engine.loaded_model import RequestSeeds
 from inference.messages import Done, Draft, FilledHoles, Hole, HoleKind, InfillRequest, Outcome, PinnedText
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
@@ -50,6 +52,19 @@ def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
     assert 1 < len(candidates) <= 4
     assert len({c.texts for c in candidates}) == len(candidates)
     assert [c.score for c in whole] == sorted((c.score for c in whole), reverse=True)
+
+
+def test_without_a_seed_every_start_gives_the_same_fills(engine: Engine) -> None:
+    """And another fill when asked again."""
+
+    def asked_four_times() -> list[tuple[str, ...]]:
+        started = Engine(replace(engine.loaded, seeds=RequestSeeds()))
+        segments = PinnedText(SOURCE), Hole(max_tokens=12), PinnedText(REST)
+        return [fill(started, *segments, max_steps=5)[0][0].texts for _ in range(4)]
+
+    texts = asked_four_times()
+    assert asked_four_times() == texts
+    assert len(set(texts)) > 1
 
 
 def test_special_tokens_never_stand_in_a_fill(engine: Engine) -> None:
