@@ -1,10 +1,13 @@
 """A program in a real terminal (tmux), driven by keys and read from its screen."""
 
 import subprocess
+import time
 from pathlib import Path
 
 from tests.editors.places import environment, program, until
 from tests.editors.vscode.private_network import PrivateNetwork
+
+ESCAPE_S = 0.5
 
 
 class Terminal:
@@ -26,6 +29,8 @@ class Terminal:
     def press(self, *keys: str) -> None:
         for key in keys:
             self._command(*self._tmux, "send-keys", key)
+            if key == "Escape":  # a program that reads the next key together with it takes both for Alt and that key
+                time.sleep(ESCAPE_S)
 
     def type(self, text: str) -> None:
         self._command(*self._tmux, "send-keys", "-l", text)

@@ -104,8 +104,12 @@ def test_next_edits_are_code_actions(project: Path, network: PrivateNetwork | No
     with helix(file, RENAME, network, 'theme = "dark_plus"\n[editor]\ntrue-color = true\n') as terminal:
         menu(terminal, "Rewrite this body")  # the server knows the file
         terminal.press("Escape")
-        terminal.type("wwcsum_of")
+        until(lambda: not terminal.is_on_screen("Rewrite this body"), "the menu is closed")
+        terminal.type("wwc")
+        terminal.shows("INS")
+        terminal.type("sum_of")
         terminal.press("Escape")
+        terminal.shows("NOR")
         menu(terminal, "Next edit")
         assert "Next edit: rename total to sum_of (line 6)" in picture("next-edit", "Helix", [("", terminal.colours)])
         terminal.press("Enter")
