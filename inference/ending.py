@@ -98,9 +98,9 @@ class FillEnding:
         """The hole is between `prefix` and `suffix`. Its fills begin with `starts_with` and may leave their block if
         its `current` text does. `name` is the file's name, if the prompt shows it.
 
-        `closable`: the closing brackets that a fill may write, in order. `quotes`: the quotes that end the string
-        around the hole; empty in code. Where one of these is None, the surrounding text decides. `has_fences`: the file
-        may have Markdown fences.
+        `closable`: the closing brackets that a fill may write, in order, after those that it replaces. `quotes`: the
+        quotes that end the string around the hole; empty in code. Where one of these is None, the surrounding text
+        decides. `has_fences`: the file may have Markdown fences.
         """
         self._brackets = brackets
         self._prefix = prefix[-_WINDOW_CHARS:].replace("\r\n", "\n").replace("\r", "\n")
@@ -112,6 +112,8 @@ class FillEnding:
         self._lines_below = [line.rstrip() for line in below if line.strip()]
         self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
         self._starts_with = starts_with
+        replaced = "".join(bracket for _, bracket in unpaired(brackets(current))[0]) if quotes == "" else ""
+        self.replaced_closers = replaced if current.endswith(replaced) else ""
         self._name = name
         self._forced_lines = starts_with.count("\n")
         self._starts_line = not self._line_prefix.strip() or self._forced_lines > 0
@@ -120,7 +122,7 @@ class FillEnding:
             self._indent = ""
         self._first_below = self._lines_below[0] if self._lines_below else None
         self._ends_block = bool(self._lines_below) and self._is_end(self._lines_below[0])
-        self._caller_closable = closable
+        self._caller_closable = None if closable is None else self.replaced_closers + closable
         self._quotes = quotes
         # Only the text shows a string that is not closed yet, but a cut-off text may begin inside of one.
         context = prefix if quotes is None or len(prefix) < _WINDOW_CHARS else self._line_prefix
@@ -326,9 +328,16 @@ class FillEnding:
 
     def leaves_bracket_open(self, text: str) -> bool:
         """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
-        if self._quotes or self.is_in_prose or not self._line_suffix.strip() or not unpaired(self._brackets(text))[1]:
+        closers, openers = unpaired(self._brackets(text))
+        if self._quotes or self.is_in_prose or not openers:
             return False
+        if not self._line_suffix.strip():
+            return len(closers) < len(self.replaced_closers)
         return self._count_unpaired(text) > self._count_unpaired("")
+
+    def add_replaced_closers(self, text: str) -> str:
+        """Adds the closing brackets that the hole replaces and the text does not write."""
+        return text + self.replaced_closers[len(unpaired(self._brackets(text))[0]) :]
 
     def cut_before_open_bracket(self, text: str) -> str:
         """Cuts a text of code before the line with the first bracket that it leaves open."""

@@ -416,7 +416,8 @@ class FillPostprocessor:
         """
         if whole == self._postprocess(hole, fill[:unlikely_offset], repairs_end=False) != DropReason.LEAVES_OPEN:
             return whole
-        if not is_blank(self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]):
+        replaced = self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]
+        if not (is_blank(replaced) or hole.ending.replaced_closers):
             return DropReason.UNSURE
         cut = self._postprocess(hole, hole.ending.cut_at_low_prob(fill, unlikely_offset), repairs_end=False)
         is_enough = not isinstance(cut, DropReason) and is_long_enough_to_show(cut[len(hole.span.starts_with) :])
@@ -443,6 +444,7 @@ class FillPostprocessor:
                 fill = self._cut_before_open_bracket(hole, fill)
             if _is_empty(hole, fill) or hole.ending.leaves_bracket_open(fill):
                 return DropReason.LEAVES_OPEN
+            fill = hole.ending.add_replaced_closers(fill)
         return self._finish(hole, self._repair_end(hole, fill) if repairs_end and self._repairs_end else fill)
 
     def _finish(self, hole: HoleSurroundings, fill: str) -> str | DropReason:
@@ -669,7 +671,8 @@ def _is_spaced(hole: HoleSurroundings, fill: str) -> bool:
     """Whether a bracket closes right after the hole, and its opening one, on the same line, is followed by a space."""
     is_code = bool(hole.table.strings) and not hole.stays_in_literal(fill)
     bracket = hole.brackets[-1] if hole.brackets and is_code else None
-    if bracket is None or CLOSERS.get(bracket.kind) != hole.line_suffix[:1] or "\n" in fill:
+    following = hole.ending.add_replaced_closers(fill)[len(fill) :] or hole.line_suffix
+    if bracket is None or CLOSERS.get(bracket.kind) != following[:1] or "\n" in fill:
         return False
     offset = len(hole.line_prefix) - (hole.span.start - bracket.start)
     return offset >= 0 and (hole.line_prefix[offset + 1 :] + fill).startswith(" ")

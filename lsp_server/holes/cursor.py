@@ -1,6 +1,7 @@
 """Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
 import re
+from collections.abc import Sequence
 
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import BlockStart, OpenBracket, open_brackets, open_brackets_in_block, possible_block_at
@@ -50,6 +51,8 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
             return None
         closes = CLOSERS.get(line_prefix[-1:]) == line_suffix[0]
         return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
+    if end := _end_of_auto_closed(open_brackets(view, offset), line_suffix, lines.line_start(text, offset)):
+        return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
     if _is_only_comment(view, offset, offset + len(line_suffix)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
     return _hole_before_code(view, offset, line_prefix, word)
@@ -116,6 +119,15 @@ def _line_end_hole(view: SyntaxView, offset: int, word: str) -> HoleSpan | None:
         if block.follows_header:
             return None
     return _insertion(offset, HoleKind.LINE, word)
+
+
+def _end_of_auto_closed(brackets: Sequence[OpenBracket], line_suffix: str, line_start: int) -> int:
+    """The length of `line_suffix` if it only closes expressions opened on the line, as an editor does while one types:
+    the statement goes on after them. 0 if anything else follows the cursor.
+    """
+    suffix = line_suffix.rstrip()
+    opened = [bracket for bracket in brackets[-len(suffix) :] if bracket.start >= line_start and not bracket.is_block]
+    return len(suffix) if suffix == "".join(CLOSERS[bracket.kind] for bracket in reversed(opened)) else 0
 
 
 def _is_only_comment(view: SyntaxView, offset: int, end: int) -> bool:

@@ -1,7 +1,7 @@
 """One running computation of suggestions, which follows what the user types meanwhile."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 
@@ -98,11 +98,16 @@ class FillComputation:
 
     def suggestions(self, result: FillResult) -> list[Suggestion]:
         """The candidates as suggestions for the current text, best first."""
-        invoked = self.request.invoked
-        return [
-            Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, invoked)
-            for index, candidate in enumerate(result.candidates)
-        ]
+        texts = (candidate.texts[0] for candidate in result.candidates)
+        return [self._suggestion(f"{self.id}.{index}", text) for index, text in enumerate(texts)]
+
+    def _suggestion(self, id_: str, text: str) -> Suggestion:
+        """A suggestion of `text` for the hole. The cursor stays before closing brackets that end both."""
+        anchor, closers = self.anchor, self.anchor.replaced_suffix
+        if closers and not closers.strip(")]}") and text.endswith(closers):
+            original = anchor.original.removesuffix(closers)
+            anchor, text = replace(anchor, end=anchor.end - len(closers), original=original), text.removesuffix(closers)
+        return Suggestion(id_, anchor, text, self.hole, self.request.invoked)
 
     def show_draft(self, draft: Draft) -> None:
         for request in self.waiting:
@@ -113,7 +118,7 @@ class FillComputation:
         """The ghost text of `draft` in `text` at `cursor`, without what the user has typed of it; may be empty."""
         drafts = []
         for hole in self._drafts.read_holes(draft):
-            ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
+            ghost_text = self._suggestion("", hole.text).ghost_text(text, Cursor(cursor))
             if ghost_text is not None:
                 first = ghost_text.start - self.anchor.start
                 parts = slice_pieces(first, first + len(ghost_text.text), hole.pieces, hole.confidences)

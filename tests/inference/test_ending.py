@@ -27,20 +27,8 @@ UNFINISHED = (
 )
 FINISHED = (
     *("", "    ", "r = os", "import", "x = 1.", "f()", "f()?", "x = [1]", "{}", "i++", "i--", "...", "a..b", "====="),
-    *(
-        "-----",
-        "from x import *",
-        "import a.*",
-        "use a::*",
-        "int x;",
-        "if x:",
-        "else",
-        "end",
-        "empty?",
-        "save!",
-        "key:",
-    ),
-    *("List<int>", "<div>", "<br />", "do |x|", "return ", "# e.g. a.", 'x = "a.', "// a, ", '"""A list of,'),
+    *("-----", "from x import *", "import a.*", "use a::*", "int x;", "if x:", "else", "end", "empty?", "save!"),
+    *("key:", "List<int>", "<div>", "<br />", "do |x|", "return ", "# e.g. a.", 'x = "a.', "// a, ", '"""A list of,'),
 )
 
 
@@ -145,6 +133,15 @@ def test_text_around_may_change_while_the_rest_is_known() -> None:
     assert FillEnding("f(a, (", ")\n").cut("b), c)") == "b), c"
     assert FillEnding("f(", ")\n", closable="").cut("b), c") == "b"
     assert FillEnding("f(", "\n", closable=")").cut("b), c)") == "b), c"
+
+
+def test_closing_brackets_that_the_hole_replaces_are_written() -> None:
+    """An editor closed them, and an item of its list may stand for the typed `b`."""
+    ending = FillEnding("f(a, ", "\n", "foo", current="b)", closable="", quotes="")
+    assert ending.cut("foo) + 1)") == "foo) + 1"
+    assert [ending.add_replaced_closers(text) for text in ("foo", "foo)", "foo(c)")] == ["foo)", "foo)", "foo(c))"]
+    assert ending.leaves_bracket_open("foo(c")
+    assert not ending.leaves_bracket_open("foo) {")
 
 
 @pytest.mark.parametrize(

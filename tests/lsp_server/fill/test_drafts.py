@@ -41,12 +41,6 @@ def test_a_draft_ends_where_the_suggestion_will() -> None:
     assert DraftReader(snapshot, [span], 0.95).read_holes(pieces) == []
 
 
-def test_what_would_not_be_put_in_is_not_shown() -> None:
-    snapshot, span = at_cursor("print(‸)\n")
-    (hole,) = read(snapshot, span, "a", ")", "\n", "b = 1")
-    assert (hole.text, hole.pieces) == ("a", ("a",))
-
-
 def test_line_ends_are_those_of_the_document() -> None:
     snapshot, span = at_cursor("def f():\r\n    ‸\r\n")
     (hole,) = read(snapshot, span, "a = 1", "\n    ", "b = 2")

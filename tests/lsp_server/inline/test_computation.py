@@ -11,6 +11,7 @@ from lsp_server.fill.pipeline import FillBudget, FillResult
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.request import InlineRequest
+from lsp_server.inline.suggestion import GhostText
 from tests.lsp_server.fixtures import with_cursor
 
 
@@ -53,6 +54,12 @@ def test_what_the_fill_cannot_begin_with_stops_it(typed: str) -> None:
 @pytest.mark.parametrize("typed", ["()", "''", "\n"])
 def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
     assert not types(computation_at("x = ‸\n"), "f", typed)
+
+
+@pytest.mark.parametrize(("fill", "replaced"), [("b)", ""), ("b);", ")")])
+def test_the_cursor_stays_before_brackets_that_nothing_follows(fill: str, replaced: str) -> None:
+    (suggestion,) = computation_at("f(a, ‸)\n").suggestions(FillResult([FilledHoles("r", (fill,))], is_late=False))
+    assert suggestion.ghost_text("f(a, )\n", Cursor(5)) == GhostText(5, 5 + len(replaced), fill if replaced else "b")
 
 
 def test_a_computation_that_was_not_sent_is_begun_again() -> None:
