@@ -94,8 +94,8 @@ class SuggestionHistory:
     def suggestions_for(self, request: InlineRequest) -> ShownSuggestions:
         """The distinct suggestions for the request's cursor, newest first, limited to `budget.candidates`.
 
-        An automatic request skips rejected ones. If the user has seen more of a text, or invoked completion, those that
-        are only the start of another one are left out.
+        An automatic request skips rejected ones. If the user has seen more of a text, or invoked completion, automatic
+        ones that are only the start of another one are left out.
         """
         cursor = request.cursor
         matches: dict[GhostText, Suggestion] = {}
@@ -107,8 +107,8 @@ class SuggestionHistory:
                     ghost_text = ghost_text.with_empty_range(self.text, cursor.offset)
                 matches.setdefault(ghost_text, suggestion)
         longer = [text for text, item in matches.items() if request.invoked or item.shown_from is not None]
-        shown = [(item, text) for text, item in matches.items() if not any(map(text.is_start_of, longer))]
-        return shown[: request.budget.candidates]
+        whole = (text for text, item in matches.items() if item.invoked or not any(map(text.is_start_of, longer)))
+        return [(matches[text], text) for text in whole][: request.budget.candidates]
 
     def mark_shown(self, suggestions: ShownSuggestions, *, invoked: bool) -> None:
         """Marks these as shown; an explicitly requested one is no longer rejected."""

@@ -57,10 +57,12 @@ def test_what_was_shown_never_shrinks_to_its_start() -> None:
     assert user.shown() == ["x = f[oo(bar)]\n"]
 
 
-def test_on_request_no_text_is_the_start_of_another() -> None:
+def test_on_request_no_automatic_text_is_the_start_of_another() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "start"), suggestion(HERE, "foo(bar)", "all"))
     assert user.shown() == ["x = [foo]\n", "x = [foo(bar)]\n"]
     assert user.shown(invoked=True) == ["x = [foo(bar)]\n"]
+    user.history.add([suggestion(HERE, "foo", "likeliest", invoked=True)])
+    assert user.shown(invoked=True) == ["x = [foo]\n", "x = [foo(bar)]\n"]
 
 
 def test_the_newest_comes_first_and_each_text_once() -> None:
