@@ -76,13 +76,13 @@ def _show(catalogue: dict[str, Any], *, is_all: bool) -> None:
     suitable = [name for name in catalogue["suitable"] if name not in pulled][:_MAX_SUITABLE]
     others = [name for name in models if name not in pulled + suitable]
     console = Console(highlight=False, markup=False)
-    console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine").rstrip())
+    console.print(_COLUMNS.format("", "download", "memory", "licence", "on this machine"), soft_wrap=True)
     for heading, names in {"Here": pulled, "Suit this machine": suitable, "Others": others if is_all else []}.items():
         if names:
             console.print(heading, style="bold")
         for name in names:
             style = "bold green" if name == best else ""
-            console.print(printable(_line(models[name])).rstrip(), style=style, no_wrap=True, overflow="ellipsis")
+            console.print(printable(_line(models[name])).rstrip(), style=style, soft_wrap=True)
             if is_all:
                 console.print(Padding(printable(_details(models[name])), (0, 0, 0, 4)), style="dim")
     if catalogue["found"]:

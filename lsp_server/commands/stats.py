@@ -78,7 +78,7 @@ def _show(rows: Sequence[Mapping[str, object]]) -> None:
     """The rows as a table, whose first column needs no heading."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, heading in enumerate(rows[0]):
-        table.add_column(heading if index else "", justify="right" if index else "left")
+        table.add_column(heading if index else "", justify="right" if index else "left", overflow="fold")
     for row in rows:
         table.add_row(*("-" if value is None else printable(value) for value in row.values()))
     Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120).print(table)

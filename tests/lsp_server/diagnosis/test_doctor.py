@@ -177,10 +177,10 @@ def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypat
 def test_the_models_are_shown_in_lines_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
-    shown = infill_ls("models", "--device", "cpu")
+    shown = infill_ls("models", "--device", "cpu", COLUMNS="40")
     assert shown.returncode == 0
     table = shown.stdout[: shown.stdout.index("\n\n")].splitlines()
-    assert max(map(len, table)) <= 80
+    assert max(map(len, table)) <= 80 and "…" not in shown.stdout, "a narrow terminal wraps it"
     suitable = table.index("Suit this machine")
     assert [line.split()[0] for line in table[1:suitable]] == ["Here", "embedded"]
     assert 1 <= table.index("From other programs") - suitable - 1 <= 3 and "dreamon-7b" not in shown.stdout
