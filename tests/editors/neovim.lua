@@ -1,6 +1,6 @@
 -- Keeps what happens, so that a test can ask for it afterwards: each of these passes too quickly to be watched for.
 said, requests, sent, drafts, states = {}, {}, {}, {}, {}
-vim.notify = function(message) table.insert(said, message) end
+neovims_notify, vim.notify = vim.notify, function(message) table.insert(said, message) end
 local function watch(event, pattern, note)
   vim.api.nvim_create_autocmd(event, { pattern = pattern, callback = function(args) note(args.data) end })
 end

@@ -26,8 +26,7 @@ def neovim(project: Path, monkeypatch: pytest.MonkeyPatch) -> Neovim:
     share_package_index(home)
     init = project / "init.lua"
     init.write_text(
-        f"{LOOK}vim.o.cmdheight = 8  -- or Neovim waits for Enter behind what it says at its start\n"
-        f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
+        f"{LOOK}vim.opt.runtimepath:prepend('{PLUGIN}')\n"
         "vim.env.PATH = '/usr/local/bin:/usr/bin:/bin'\n"
         "vim.cmd.runtime('plugin/infill.lua')\n"
         "require('infill').setup({ settings = { deadlineMs = { automatic = 60000 } } })\n"
@@ -51,7 +50,6 @@ def test_the_installed_server_offers_a_model(neovim: Neovim, project: Path, pict
 
         neovim.type(":Infill install<CR>")
         until(lambda: "bin/infill-ls is installed" in "".join(neovim.said), "it is installed", INSTALLING_S)
-        neovim.lua("vim.o.cmdheight = 1")
         assert os.access(folder / "bin" / "infill-ls", os.X_OK)
         bundled = neovim.attached().status()["pid"]
         until(lambda: neovim.rpc.api.get_mode()["mode"] == "c", "it offers a model", INSTALLING_S)

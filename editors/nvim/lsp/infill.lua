@@ -19,5 +19,9 @@ return {
     ['infill/didChangeStatus'] = function(...)
       return require('infill.status').on_change(...)
     end,
+    ['window/showMessage'] = function(_, params)
+      local message = params.message:gsub('^infill%-ls: ', '')
+      require('infill').notify(message, 5 - params.type) -- an error is 1, and in Neovim 4
+    end,
   },
 }

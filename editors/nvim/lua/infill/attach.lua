@@ -32,7 +32,10 @@ local function config_of(options)
       local started, client = pcall(vim.lsp.rpc.start, options.cmd, dispatchers, where)
       if not started then
         local repair = require('infill.install').repair(options.cmd[1])
-        error(('infill: %s does not start: %s'):format(options.cmd[1], repair), 0)
+        vim.schedule(function() -- Neovim's own message would wait for Enter
+          require('infill').notify(('%s does not start: %s'):format(options.cmd[1], repair))
+        end)
+        error('infill: the server does not start', 0)
       end
       drop_suggestions_for_lost_lines(client)
       return client

@@ -114,13 +114,9 @@ end
 ---@param client vim.lsp.Client
 ---@param model string
 function M.pull(client, model)
-  if not execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here') then
-    return
-  end
-  vim.schedule(function() -- a message right below a question waits for Enter
-    vim.cmd.redraw()
+  if execute(client, 'infill-ls.pullModel', { { model = model } }, nil, model .. ' is here') then
     notify(('getting %s; :Infill cancel stops it'):format(model), vim.log.levels.INFO)
-  end)
+  end
 end
 
 --- Run `infill-ls NAME` in a terminal below: it may not be on PATH.

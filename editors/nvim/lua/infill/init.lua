@@ -4,11 +4,36 @@ local M = {}
 
 M.name = 'infill'
 
---- Show the user a message.
+--- Shows a message that is wider than the screen.
+---@type integer?
+local window
+
+--- Show the user a message. Neovim's own `vim.notify` would wait for Enter behind one that is wider than the screen, a
+--- second one, or one at its start; what does not fit is shown whole in a window until the cursor moves.
 ---@param message string
 ---@param level? integer one of `vim.log.levels`; a warning by default
 function M.notify(message, level)
-  vim.notify('infill: ' .. message, level or vim.log.levels.WARN)
+  local text = 'infill: ' .. message:gsub('%s*\n%s*', ' ')
+  local source = debug.getinfo(vim.notify, 'S').source -- its compiled modules do not know theirs
+  local is_neovims = source == '?' or source:find('vim/_core/editor.lua', 1, true) ~= nil
+  if is_neovims and vim.v.vim_did_enter == 0 then
+    local again = vim.schedule_wrap(function()
+      M.notify(message, level)
+    end)
+    vim.api.nvim_create_autocmd('VimEnter', { once = true, callback = again })
+    return
+  end
+  if window and vim.api.nvim_win_is_valid(window) then
+    vim.api.nvim_win_close(window, true)
+  end
+  if is_neovims then
+    vim.cmd.redraw()
+  end
+  vim.notify(text, level or vim.log.levels.WARN, { _truncate = true }) -- `:messages` has it whole
+  if is_neovims and vim.fn.strdisplaywidth(text) > vim.o.columns then
+    _, window = vim.lsp.util.open_floating_preview({ text }, '', { focusable = false })
+    vim.api.nvim_win_set_height(window, vim.api.nvim_win_text_height(window, {}).all)
+  end
 end
 
 --- Why the plugin cannot run in this Neovim; nil when it can. Runs in old ones too.
@@ -29,7 +54,7 @@ end
 function M.not_found(cmd)
   if vim.fn.executable(cmd[1]) == 1 then
     return nil
-  elseif M.is_default(cmd) then -- short, or Neovim waits for Enter
+  elseif M.is_default(cmd) then
     return 'the server is not here yet: run :Infill install (1.3 GB)'
   end
   return ("there is no server '%s', which setup({ cmd = … }) names; without `cmd`, :Infill install gets one"):format(cmd[1])
@@ -70,8 +95,8 @@ function M.setup(options)
   end
   index_help()
   local resolved, problems = require('infill.options').resolve(options)
-  for _, problem in ipairs(problems) do
-    M.notify('setup(): ' .. problem)
+  if #problems > 0 then
+    M.notify('setup(): ' .. table.concat(problems, '; '))
   end
   local own = M.is_default(resolved.cmd) and M.not_found(resolved.cmd) and require('infill.install').program()
   if own then

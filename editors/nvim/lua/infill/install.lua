@@ -169,7 +169,6 @@ function M.run(start)
   elseif not python then
     return notify('infill-ls was not installed: ' .. NO_PYTHON)
   end
-  -- Short, or Neovim waits for Enter, and the installation with it.
   notify('installing 1.3 GB takes minutes; :Infill cancel stops it', vim.log.levels.INFO)
   cancelled = false
   coroutine.wrap(function()
