@@ -41,9 +41,8 @@ _LATE_SHARE = 0.25
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE_MESSAGE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
-UNSURE_MESSAGE = (
-    "the model is not sure enough of its first words; ask for it to see it all, or change the setting suggestions"
-)
+ASK = 'ask for it ("Infill: Fill at Cursor" in VS Code, :Infill fill in Neovim, elsewhere a code action on ???)'
+UNSURE_MESSAGE = f"the model is not sure enough of its first words; change the setting suggestions, or {ASK}"
 MIN_PROB_BY_SETTING = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
 """By the setting `suggestions`: an automatic suggestion ends before its first token less likely than this."""
 CUT_OFF_MESSAGE = (
@@ -54,9 +53,7 @@ NOTHING_TO_CHANGE_MESSAGE = "nothing to change: the model would write what is al
 UNKNOWN_LANGUAGE_MESSAGE = (
     "neither a name, nor a language, nor text tells what kind of file this is; choose its language, or save it"
 )
-EMPTY_FILE_MESSAGE = (
-    "the file is empty, and no comment can tell the model what kind of file it is; begin it, or ask explicitly"
-)
+EMPTY_FILE_MESSAGE = f"the file is empty, and no comment can tell the model what kind it is; begin it, or {ASK}"
 NOTHING_FITS_MESSAGE = "the model found nothing that fits here"
 DROP_REASONS_MESSAGE = "; what it wrote {}"
 UNFILLED_MESSAGE = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"

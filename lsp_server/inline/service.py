@@ -18,7 +18,7 @@ from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import clip_units
 from lsp_server.features import Feature, ShownEvent
-from lsp_server.fill.pipeline import FillBudget, FillResult, fill
+from lsp_server.fill.pipeline import ASK, FillBudget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.history import SuggestionHistory
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from lsp_server.session import Session
 
 log = logging.getLogger(__name__)
-_AFTER_UNDO_MESSAGE = "nothing comes by itself after an undo; type on, or ask for it"
-_REJECTED_MESSAGE = "you rejected this suggestion, or typed something else; ask for it to see it again"
+_AFTER_UNDO_MESSAGE = f"nothing comes by itself after an undo; type on, or {ASK}"
+_REJECTED_MESSAGE = f"you rejected this suggestion, or typed something else; to see it again, {ASK}"
 GRACE_S = 0.3
 """How long a computation outlives its cancelled request, waiting for the next one."""
 _refinements = count(1)

@@ -232,8 +232,13 @@ def suggestion_of_several_words(neovim: Neovim) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     ("keys", "start", "end"),
-    [("2G0fävfü", (1, 4), (1, 11)), ("2GVj", (1, 4), (2, 9)), ("2G0fä", (1, 4), (1, 4))],
-    ids=["characters", "lines", "cursor"],
+    [
+        ("2G0fävfü", (1, 4), (1, 11)),
+        ("2GVj", (1, 4), (2, 9)),
+        ("2G0fä", (1, 4), (1, 4)),
+        ("2GA<Esc>", (1, 11), (1, 11)),
+    ],
+    ids=["characters", "lines", "cursor", "cursor of insert mode"],
 )
 def test_a_command_is_about_what_is_selected(
     start_neovim: StartNeovim, plugin_init: Path, keys: str, start: tuple[int, int], end: tuple[int, int]

@@ -30,7 +30,7 @@ end
 ---@return lsp.Range
 local function range_of(args, encoding)
   if args.range == 0 then
-    local at = vim.lsp.util.make_position_params(0, encoding).position
+    local at = require('infill.status').place(encoding)
     return { start = at, ['end'] = at }
   end
   local first, last = vim.fn.getpos("'<"), vim.fn.getpos("'>")

@@ -104,7 +104,7 @@ end
 --- The cursor's position; where insert mode has just ended, the place where it was.
 ---@param encoding string
 ---@return lsp.Position
-local function place(encoding)
+function M.place(encoding)
   local position = vim.lsp.util.make_position_params(0, encoding).position
   local line, cursor = vim.api.nvim_get_current_line(), vim.api.nvim_win_get_cursor(0)
   local row, col = unpack(vim.api.nvim_buf_get_mark(0, '^'))
@@ -129,7 +129,7 @@ function M.show()
     return
   end
   local document = vim.lsp.util.make_text_document_params(0)
-  local params = { textDocument = document, position = place(client.offset_encoding) }
+  local params = { textDocument = document, position = M.place(client.offset_encoding) }
   client:request('infill/status', params, function(error, status)
     if error then
       require('infill').notify('the server did not say how it is: ' .. error.message)
