@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 HOME = (Path.home() / ".infill-ls").resolve()  # both plugins look for the server here; may be a link to another disk
 ABOUT = "bundle.json"
 TRY = "import torch, inference.worker, lsp_server.server"
+ODD = set('$`\\"*?[]{}')
 SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 IS_USED = """if True:
     import asyncio, contextlib, os, psutil, sys
@@ -131,16 +133,21 @@ def claim(folder: Path) -> int:
 
 def use_right_python(wanted: str) -> None:
     """Starts this program again with the Python that the bundle is for, where this is another one."""
-    if "{}.{}".format(*sys.version_info) == wanted and sys.maxsize > 2**32:
+    own = "{}.{}".format(*sys.version_info)
+    if own == wanted and sys.maxsize > 2**32:
         return
+    fits = "import sys; sys.exit('{}.{}'.format(*sys.version_info) != sys.argv[1] or sys.maxsize < 2**32)"
     for words in [["py", f"-{wanted}"], [f"python{wanted}"]]:
         words[0] = shutil.which(words[0]) or ""
-        if words[0] and not subprocess.run([*words, "-I", "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode:
+        test = [*words, "-I", "-c", fits, wanted]
+        if words[0] and not subprocess.run(test, stderr=subprocess.DEVNULL, check=False).returncode:
             sys.exit(subprocess.run([*words, str(HERE / "install.py"), *sys.argv[1:]], check=False).returncode)
+    pythons = [one for one in ("3.11", "3.12", "3.13", "3.14") if one == own or shutil.which(f"python{one}")]
+    others = [one for one in pythons if one != wanted]
+    build = f", or build a bundle for one that is here: make bundle PYTHON_VERSION={others[-1]}" if others else ""
     raise InstallError(
         f"this bundle is for Python {wanted} with 64 bits, this is Python {sys.version.split()[0]}, and there is no "
-        f"python{wanted} on PATH. Install Python {wanted}, or build a bundle for a Python that you have, such as: "
-        f"make bundle PYTHON_VERSION=3.{min(max(sys.version_info[1], 11), 14)}"
+        f"such python{wanted} on PATH. Install Python {wanted}{build}"
     )
 
 
@@ -272,6 +279,12 @@ def install(folder: Path) -> None:
     use_right_python(about["python"])
     if not ours and folder.is_dir() and any(folder.iterdir()):
         raise InstallError(f"{folder} holds other files. Choose an empty folder with --folder FOLDER")
+    odd = "".join(sorted(set(folder.as_posix()) & ODD))
+    if odd and not before:
+        raise InstallError(
+            f"{folder} has {odd} in its name: a shell could not start what pip puts there, or Neovim finds no plugin. "
+            "Choose another with --folder FOLDER"
+        )
     needed = about["environment_bytes"] + bytes_in(HERE / "models")
     say("infill-ls {version} for {platform}, Python {python}, with the model {model}".format(**about))
     what = f"Updates {before['version']} in" if before else "Installs into"
@@ -305,26 +318,31 @@ def install(folder: Path) -> None:
 
 
 def lua(text: str) -> str:
-    return f"[[{text}]]" if "'" in text else f"'{text}'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def typed(path: Path) -> str:
+    """A path as a word of a command line."""
+    return f'"{path}"' if WINDOWS else shlex.quote(str(path))
 
 
 def say_how_to_go_on(folder: Path) -> None:
     server = folder / "bin" / program(folder, "infill-ls").name
-    plugin, command = lua((folder / "nvim").as_posix()), lua(server.as_posix())
+    entry = (folder / "nvim").as_posix().replace(",", "\\,")
     [vsix] = folder.glob("infill-ls-*.vsix")
     elsewhere = folder != HOME
-    options = f"{{ cmd = {{ {command}, 'serve' }} }}" if elsewhere else ""
-    words = f' --folder "{folder}"' if elsewhere else ""
-    say(f'\nVS Code:  code --install-extension "{vsix}"')
+    options = f"{{ cmd = {{ {lua(server.as_posix())}, 'serve' }} }}" if elsewhere else ""
+    words = f" --folder {typed(folder)}" if elsewhere else ""
+    say(f"\nVS Code:  code --install-extension {typed(vsix)}")
     say("          or choose that file in Extensions: Install from VSIX...")
     if elsewhere:
         say(f"          and set infill.executable to {server}")
-    say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend({plugin})")
+    say(f"Neovim:   add to init.lua: vim.opt.runtimepath:prepend({lua(entry)})")
     say(f"                           require('infill').setup({options})")
-    say(f"Others:   the command is {server} serve")
-    say(f"Terminal: {server} doctor")
+    say(f"Others:   the command is {server}, its argument serve")
+    say(f"Terminal: {typed(server)} doctor")
     say(f"\n{HERE} is no longer needed. To update, run the installer of a newer bundle. To remove:")
-    say(f'  {"py" if WINDOWS else "python3"} "{folder / "install.py"}" --remove{words}')
+    say(f"  {'py' if WINDOWS else 'python3'} {typed(folder / 'install.py')} --remove{words}")
 
 
 def delete(folder: Path, claimed: int) -> bool:

@@ -147,13 +147,15 @@ def test_a_failed_installation_leaves_nothing(bundle: Path, tmp_path: Path, chan
 
 
 def test_a_folder_is_touched_only_if_it_is_ours_and_free(bundle: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "my $HOME"
+    mine = tmp_path / "what's mine"
     mine.mkdir()
     (mine / "file").write_text("kept")
     for words, says in {(): "holds other files", ("--remove",): "holds no installation"}.items():
         for folder, why in {mine: f"{mine} {says}", bundle: "unpacked bundle"}.items():
             status, said = installer(bundle, tmp_path, None, *words, "--folder", str(folder))
             assert status == 1 and why in said, said
+    status, said = installer(bundle, tmp_path, None, "--folder", str(tmp_path / "my $HOME"))
+    assert status == 1 and "has $ in its name" in said, said
     shutil.copy(bundle / "bundle.json", mine)
     fcntl.flock(os.open(mine, os.O_RDONLY), fcntl.LOCK_EX)
     for words in [(), ("--remove",)]:
