@@ -2,8 +2,8 @@
 ---
 --- https://github.com/infill-ls/infill-ls
 ---
---- Fills holes in code with a model on this machine. Install it with `pipx install infill-ls`, and pull a model with
---- `infill-ls models pull qwen2.5-coder-0.5b`.
+--- Fills holes in code with a model on this machine. Install it in a clone with `uv tool install --torch-backend auto .`,
+--- and pull the model that `infill-ls models` calls the best here, such as `infill-ls models pull qwen2.5-coder-0.5b`.
 ---
 --- Ghost text needs Neovim 0.12:
 ---
