@@ -1,4 +1,4 @@
-"""A real HTTP server for tests that stands in for an autoregressive one: all its interfaces, with scripted answers.
+"""A real HTTP server for tests that stands in for an autoregressive one: all its APIs, with scripted answers.
 
 It answers `/v1/completions` (with a `suffix`, or with the fill-in-the-middle tokens of a family), llama.cpp's `/infill`
 and `/v1/chat/completions`, whole or as a stream. Real servers are asked in `tests/served`.
@@ -60,7 +60,7 @@ def sensible(asked: Asked) -> str:
 class PartnerServer(HttpServer):
     """Answers with what `answer` says, a token at a time where it is asked for a stream.
 
-    `kinds` are the interfaces that it has; others are answered 404. `delay_s` goes by before the first token, `pause_s`
+    `kinds` are the APIs that it has; others are answered 404. `delay_s` goes by before the first token, `pause_s`
     before each other one. `status` other than 200 refuses what would be filled. `fenced` puts what a conversation is
     answered into a code fence. `raw` gives the bytes of a stream that is no honest answer (None: no more comes, nor an
     end), `models` another answer to `/v1/models`. Requests with a field of `refuses`, or longer than `most_characters`,
@@ -138,7 +138,7 @@ class PartnerServer(HttpServer):
 
 
 def _read(path: str, body: dict[str, Any], headers: dict[str, str]) -> Asked | None:
-    """What is asked; None where no interface has such a path."""
+    """What is asked; None where no API has such a path."""
     now = time.monotonic()
     match path:
         case "/infill":
@@ -188,7 +188,7 @@ def _cut(text: str, body: dict[str, Any]) -> tuple[list[str], str]:
 
 
 def _message(kind: str, pieces: list[str], reason: str | None, name: str, *, is_part: bool) -> dict[str, Any]:
-    """A whole answer, or a part of one, as the interface has it."""
+    """A whole answer, or a part of one, as the API has it."""
     sure = math.log(_SURE)
     text = "".join(pieces)
     if kind == "infill":

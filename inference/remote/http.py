@@ -111,7 +111,7 @@ class _Pause:
 
 
 class ModelServerClient:
-    """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
+    """A server's HTTP API. For one event loop; concurrent requests share kept connections."""
 
     def __init__(self, address: ServerAddress, *, token: str = "", role: ServerSettingNames = MODEL_SERVER) -> None:
         """`token` is sent as a bearer token. Requests to a server on this machine never go through a proxy."""

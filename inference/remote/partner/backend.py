@@ -289,7 +289,7 @@ class PartnerRun(RemoteRun):
         """Set when a candidate has more text, or has ended."""
         self._api = partner.api
         count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
-        self._writers = [CandidateInProgress(self, index) for index in range(count)]
+        self._in_progress = [CandidateInProgress(self, index) for index in range(count)]
         self._last_draft_s = 0.0
 
     def request_fill(
@@ -329,28 +329,28 @@ class PartnerRun(RemoteRun):
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
-            for writer in () if self.job.deadline.is_past else self._writers:
-                writer.start()
-            while any(writer.is_running for writer in self._writers):
+            for item in () if self.job.deadline.is_past else self._in_progress:
+                item.start()
+            while any(item.is_running for item in self._in_progress):
                 await self.wakeup.wait()
                 self.wakeup.clear()
                 if self.request.drafts and (draft := self._draft()):
                     yield draft
-            errors = [writer.error for writer in self._writers if writer.error]
-            if len(errors) == len(self._writers):
+            errors = [item.error for item in self._in_progress if item.error]
+            if len(errors) == len(self._in_progress):
                 raise errors[0]
             for candidate in self._candidates():
                 yield candidate
             yield self._done()
         finally:
-            if stopping := [task for writer in self._writers for task in writer.stop()]:
+            if stopping := [task for item in self._in_progress for task in item.stop()]:
                 await asyncio.wait(stopping)
 
     def _candidates(self) -> list[FilledHoles]:
         """The distinct candidates, the likeliest first; those that are cut or have an empty hole come last."""
         distinct: dict[tuple[str, ...], FilledHoles] = {}
-        for writer in self._writers:
-            candidate = None if writer.error else writer.candidate()
+        for item in self._in_progress:
+            candidate = None if item.error else item.candidate()
             flaws = (results.adds_broken_character, results.adds_repetition)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 distinct.setdefault(candidate.texts, candidate)
@@ -360,7 +360,7 @@ class PartnerRun(RemoteRun):
     def _draft(self) -> Draft | None:
         """The first candidate's current state; None if nothing is new."""
         now_s = time.monotonic()
-        fills = self._writers[0].fills_so_far()
+        fills = self._in_progress[0].fills_so_far()
         if now_s < self._last_draft_s + _DRAFT_INTERVAL_S or not any(fill.text for fill in fills):
             return None
         self._last_draft_s = now_s
@@ -386,17 +386,17 @@ class PartnerBackend(RemoteBackend):
         props: _Props | None = None
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
             props = decode_json(await self.client.fetch("/props"), _Props)
-        interface = await self._probe_apis(model.id, is_llama=props is not None)
+        api = await self._probe_apis(model.id, is_llama=props is not None)
         name = server_backend.clip_name(model.id) or "a model without a name"
-        if self.model and (name, interface.kind) != (self.model, self.partner):
+        if self.model and (name, api.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
         self.context_window = PartnerContextWindow(limit)
-        self.api = interface
+        self.api = api
         self.model = name
-        self.partner = interface.kind
-        self.sees_drafts = interface.sees_drafts
-        self.context_tokens = interface.context_tokens
+        self.partner = api.kind
+        self.sees_drafts = api.sees_drafts
+        self.context_tokens = api.context_tokens
 
     def replies(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         return PartnerRun(self, job).events()
@@ -434,9 +434,9 @@ class PartnerBackend(RemoteBackend):
         kinds = await self._apis_to_try(model, is_llama=is_llama)
         for kind in kinds:
             for extended in (True, False):
-                interface = apis.api_for_kind(kind, model, extended=extended)
+                api = apis.api_for_kind(kind, model, extended=extended)
                 try:
-                    await StreamedFill(self.client, interface, _PROBE_QUERY, None).receive(lambda: None)
+                    await StreamedFill(self.client, api, _PROBE_QUERY, None).receive(lambda: None)
                 except TimeoutError:
                     reason = f"the server {self.client.url} did not end its answer"
                 except ServerError as error:
@@ -444,8 +444,8 @@ class PartnerBackend(RemoteBackend):
                         raise
                     reason = str(error)
                 else:
-                    return interface
-            refused.append(f"{kind} ({interface.path}): {reason}")
+                    return api
+            refused.append(f"{kind} ({api.path}): {reason}")
         problem = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
             f"{self.client.url} has {server_backend.clip_name(model)}, but {problem}: {'; '.join(refused)[:1500]}; set "

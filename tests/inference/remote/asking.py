@@ -19,7 +19,7 @@ BEFORE = "import math\n\n\ndef mean(numbers):\n    return "
 AFTER = "\n\n\nprint(mean([1, 2]))\n"
 ANSWER = "sum(numbers) / len(numbers)"
 KIND_OF = {"fim": "qwen2.5-coder", "suffix": "suffix", "infill": "infill", "chat": "chat"}
-"""What the client calls each interface of the test server."""
+"""What the client calls each API of the test server."""
 
 assert set(KIND_OF) == set(KINDS)
 

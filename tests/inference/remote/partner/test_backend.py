@@ -1,4 +1,4 @@
-"""A partner fills holes, whatever its interface, as a scripted server answers (tests/partner_server.py)."""
+"""A partner fills holes, whatever its API, as a scripted server answers (tests/partner_server.py)."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ async def test_candidates_differ_and_the_first_is_the_likeliest() -> None:
 
 
 def endless(words: str) -> list[bytes | None]:
-    """A stream with these words, whatever the interface, that neither ends nor goes on."""
+    """A stream with these words, whatever the API, that neither ends nor goes on."""
     said = {"choices": [{"text": words, "delta": {"content": words}}], "content": words}
     return [b"data: " + json.dumps(said).encode() + b"\n\n", None]
 
