@@ -40,9 +40,9 @@ class RegionRewriter:
             return prompt.current
         edits: Sequence[NextEdit] = await asyncio.to_thread(find_next_edits, snapshot, old_texts)
         if not edits and (self.edit_model or not is_remote(self.worker.options)):
-            situation = NextEditInput(snapshot, old_texts, cursor, edit_model_hunks=request.hunks)
+            edit_input = NextEditInput(snapshot, old_texts, cursor, edit_model_hunks=request.hunks)
             model, deadline_ms = self.edit_model or self.worker, self.settings.deadline_ms.invoked
-            edits = await request_edits(model, situation, lambda _: request.path, deadline_ms)
+            edits = await request_edits(model, edit_input, lambda _: request.path, deadline_ms)
         if not (edits or self.edit_model) and (span := hole_at_cursor(snapshot, cursor)):
             budget = replace(FillBudget.from_settings(self.settings, invoked=False), endpoint_client=client)
             result = await fill(self.worker, snapshot, [span], budget)

@@ -28,27 +28,27 @@ log = logging.getLogger(__name__)
 _MAX_EDITS = 6
 
 
-async def propose_model_edits(session: "Session", situation: NextEditInput) -> Sequence[NextEdit]:
+async def propose_model_edits(session: "Session", edit_input: NextEditInput) -> Sequence[NextEdit]:
     """Returns a model's edits for a document, best first: those of the edit model, if the user has one."""
-    uri = situation.snapshot.uri
+    uri = edit_input.snapshot.uri
     fill_model = session.worker.client
     edit_model = session.edit_model
     client = edit_model if edit_model and _may_request(edit_model, fill_model) else fill_model
     if (client is fill_model and not _can_judge(session, uri)) or await session.fresh_disabled_reason(uri):
         return ()
-    others = situation.other_documents
+    others = edit_input.other_documents
     allowed = [document for document in others if await session.fresh_disabled_reason(document.uri) is None]
-    situation = dataclasses.replace(situation, other_documents=allowed)
+    edit_input = dataclasses.replace(edit_input, other_documents=allowed)
     name_of = session.configuration.path_in_workspace
     deadline_ms = session.settings_of(uri).deadline_ms.invoked
     try:
         try:
-            return await request_edits(client, situation, name_of, deadline_ms)
+            return await request_edits(client, edit_input, name_of, deadline_ms)
         except WorkerError as failure:
             if client is fill_model or client.state is not ClientState.FAILED or not _may_request(client, fill_model):
                 raise
             log.info("the edit model's worker is started again: %s", failure)
-            return await request_edits(client, situation, name_of, deadline_ms)
+            return await request_edits(client, edit_input, name_of, deadline_ms)
     except WorkerError as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
@@ -74,41 +74,41 @@ def _can_judge(session: "Session", uri: str) -> bool:
 
 
 async def request_edits(
-    client: WorkerClient, situation: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None = None
+    client: WorkerClient, edit_input: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
     """Returns the edits worth offering: those of an edit model's rewrite, nearest to the cursor first; from a fill
     model the proposals that it expects, best first. Raises WorkerError.
     """
     rewrites = client.options.edits is not None
-    request = await asyncio.to_thread(_request, situation, name_of, deadline_ms, rewrites=rewrites)
+    request = await asyncio.to_thread(_request, edit_input, name_of, deadline_ms, rewrites=rewrites)
     if not (rewrites or request.proposals or request.regions):
         return ()
     scored = (await client.request(request)).edits
     if rewrites or (scored and (scored[0].start, scored[0].end) in request.regions):
-        return await asyncio.to_thread(edits_from_rewrite, situation, scored[0]) if scored else ()
+        return await asyncio.to_thread(edits_from_rewrite, edit_input, scored[0]) if scored else ()
     edits = [trimmed_edit(edit.start, request.text[edit.start : edit.end], edit.text, REASON) for edit in scored]
-    return await asyncio.to_thread(EditValidator(situation.snapshot, situation.old_texts).edits_to_offer, edits)
+    return await asyncio.to_thread(EditValidator(edit_input.snapshot, edit_input.old_texts).edits_to_offer, edits)
 
 
 def _request(
-    situation: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
+    edit_input: NextEditInput, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
 ) -> NextEditRequest:
     """The text, its changes and those of other documents; for a fill model also the proposals."""
-    snapshot = situation.snapshot
+    snapshot = edit_input.snapshot
     text = replace_lone_surrogates(snapshot.text)
-    hunks = _hunks(text, situation.old_texts)
+    hunks = _hunks(text, edit_input.old_texts)
     name = name_of(snapshot.uri)
-    request = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
+    request = NextEditRequest("", text, hunks, snapshot.language_id, name, edit_input.cursor, deadline_ms)
     other_hunks = [
         replace(hunk, path=name_of(other.uri))
-        for other in reversed(situation.other_documents)
+        for other in reversed(edit_input.other_documents)
         for hunk in _hunks(other.text, other.old_texts)
     ]
     request = replace(request, hunks=(*other_hunks, *hunks))
     if rewrites:
-        return replace(request, hunks=situation.edit_model_hunks or request.hunks)
+        return replace(request, hunks=edit_input.edit_model_hunks or request.hunks)
     edits = (ScoredEdit(edit.start, edit.end, edit.text, edit.score) for edit in alike_line_edits(text, hunks))
-    regions = filter(None, dict.fromkeys([lines_to_rewrite(situation, text), lines_using_change(situation, text)]))
+    regions = filter(None, dict.fromkeys([lines_to_rewrite(edit_input, text), lines_using_change(edit_input, text)]))
     return replace(request, path=name.rpartition("/")[2], proposals=tuple(edits), regions=tuple(regions))
 
 

@@ -12,17 +12,17 @@ from lsp_server.syntax.view import SyntaxView
 _MAX_LINES = 8
 
 
-def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | None:
+def lines_to_rewrite(edit_input: NextEditInput, text: str) -> tuple[int, int] | None:
     """The whole lines of what begins in the cursor's line, which may no longer fit after changes elsewhere.
 
     None: there is nothing, or the user is writing it; but a broken line that goes on after the cursor may be repaired.
     """
-    view = SyntaxView.from_source(situation.snapshot)
-    start, end = line_start(text, situation.cursor), line_end(text, situation.cursor)
-    if view is None or is_blank(text[start:end]) or not (situation.old_texts or situation.other_documents):
+    view = SyntaxView.from_source(edit_input.snapshot)
+    start, end = line_start(text, edit_input.cursor), line_end(text, edit_input.cursor)
+    if view is None or is_blank(text[start:end]) or not (edit_input.old_texts or edit_input.other_documents):
         return None
-    is_new = any(TextDiff(old, text).has_new_text(start, end) for old in situation.old_texts[-1:])
-    if is_new and (is_blank(text[situation.cursor : end]) or not count_errors(view.root)):
+    is_new = any(TextDiff(old, text).has_new_text(start, end) for old in edit_input.old_texts[-1:])
+    if is_new and (is_blank(text[edit_input.cursor : end]) or not count_errors(view.root)):
         return None
     for node in view.ancestors(view.leaf_at(start + len(indentation(text, start)))):
         stop = line_end(text, end_of_text_before(text, view.end(node)))
@@ -32,12 +32,12 @@ def lines_to_rewrite(situation: NextEditInput, text: str) -> tuple[int, int] | N
     return start, min(end + 1, len(text))
 
 
-def lines_using_change(situation: NextEditInput, text: str) -> tuple[int, int] | None:
+def lines_using_change(edit_input: NextEditInput, text: str) -> tuple[int, int] | None:
     """The whole lines of the first statement below the last change that uses a name declared there, with what follows
     it in its block, as far as that is short. None: there is none.
     """
-    names = NameIndex.from_source(situation.snapshot)
-    changed = TextDiff(situation.old_texts[0], text).changed_lines if situation.old_texts else ()
+    names = NameIndex.from_source(edit_input.snapshot)
+    changed = TextDiff(edit_input.old_texts[0], text).changed_lines if edit_input.old_texts else ()
     if names is None or not changed:
         return None
     words = (word for lines in changed for word in WORD_OR_PUNCTUATION.finditer(text, lines.start, lines.end))

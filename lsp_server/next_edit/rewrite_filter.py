@@ -34,12 +34,12 @@ _STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "
 _ASYNC = frozenset({"async", "await"})
 
 
-def edits_from_rewrite(situation: NextEditInput, rewrite: ScoredEdit) -> list[NextEdit]:
+def edits_from_rewrite(edit_input: NextEditInput, rewrite: ScoredEdit) -> list[NextEdit]:
     """Returns the edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
-    source: Source = situation.snapshot
-    cursor = situation.cursor
+    source: Source = edit_input.snapshot
+    cursor = edit_input.cursor
     minimal_edits = list(_minimal_edits(source.text[rewrite.start : rewrite.end], rewrite.text, rewrite.start))
-    rewrite_filter = _RewriteFilter(situation, rewrite)
+    rewrite_filter = _RewriteFilter(edit_input, rewrite)
     is_readable = source.tree is not None and not rewrite_filter.judge.is_invisible(rewrite.text)
     if not is_readable or not 0 < len(minimal_edits) <= _MAX_MINIMAL_EDITS:
         return []
@@ -106,16 +106,16 @@ def _join(text: str, edits: Sequence[NextEdit]) -> NextEdit:
 class _RewriteFilter:
     """Filters a model's rewrite, given the document, the recent edits and the cursor."""
 
-    situation: NextEditInput
+    edit_input: NextEditInput
     rewrite: ScoredEdit
 
     @property
     def source(self) -> Source:
-        return self.situation.snapshot
+        return self.edit_input.snapshot
 
     @cached_property
     def judge(self) -> EditValidator:
-        return EditValidator(self.source, self.situation.old_texts)
+        return EditValidator(self.source, self.edit_input.old_texts)
 
     def need_each_other(self, edit: NextEdit, later: NextEdit) -> bool:
         """Whether two edits, in order, are good only together: they move a line, share a name or are one construct."""
@@ -181,7 +181,7 @@ class _RewriteFilter:
     def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
         """Whether the edit removes more words of the user's last edit than it adds."""
         text, added, previous = self.source.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
-        hunks = [hunk for old in self.situation.old_texts[:1] for hunk in TextDiff(old, text).changed_words]
+        hunks = [hunk for old in self.edit_input.old_texts[:1] for hunk in TextDiff(old, text).changed_words]
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in hunks)
         deleted = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
         return len(deleted) > len([word for word in added if word not in previous])

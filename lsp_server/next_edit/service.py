@@ -176,8 +176,8 @@ class NextEditService(Feature):
             if by_rules and not edits:
                 return []
             if not edits and (state.last_change is not None or other_documents) and not stop.is_set():
-                situation = NextEditInput(snapshot, old_texts, cursor, other_documents)
-                request = asyncio.ensure_future(model_edits.propose_model_edits(self._session, situation))
+                edit_input = NextEditInput(snapshot, old_texts, cursor, other_documents)
+                request = asyncio.ensure_future(model_edits.propose_model_edits(self._session, edit_input))
                 state.requests.add(request)
                 request.add_done_callback(state.requests.discard)
                 try:
