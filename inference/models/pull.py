@@ -117,8 +117,8 @@ def _fetch_missing(target: PullTarget, *, accepted: bool, as_json: bool) -> None
     for index, name in enumerate(missing):
         file = requested.files[name]
         print(f"  {index + 1} of {len(missing)}: {name}, {format_bytes(file.size)}", flush=True)
-        with _progress(name, file.size, as_json=as_json) as tell:
-            hub.fetch_file(requested, name, target.folder, tell)
+        with _progress(name, file.size, as_json=as_json) as on_bytes:
+            hub.fetch_file(requested, name, target.folder, on_bytes)
     _write(target.folder, msgspec.structs.replace(requested, complete=True))
     try:
         registry.open_checkpoint(str(target.folder))

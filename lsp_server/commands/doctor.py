@@ -25,7 +25,7 @@ from inference.terminal import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, settings_from_flags
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
-from lsp_server.diagnosis.models import Tell, other_programs_downloads, reuse_downloads_advice
+from lsp_server.diagnosis.models import OnActivity, other_programs_downloads, reuse_downloads_advice
 from lsp_server.diagnosis.workers import CheckResult, Grade, describe_loading, describe_status
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import paths_via_links
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if healthy else 1
 
 
-def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
+def _examine(args: argparse.Namespace, report: OnActivity) -> Iterator[CheckResult]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(FILE_NAME)).absolute()  # whose settings are those of this folder
     configuration = Configuration(settings_from_flags(args), os.environ, names=paths_via_links(path))
@@ -92,29 +92,27 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[CheckResult]:
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield CheckResult("infill-ls", Grade.OK, version("infill-ls"))
     yield CheckResult("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
-    yield from _examine_worker(options, tell)
+    yield from _examine_worker(options, report)
     yield CheckResult("log", Grade.OK, str(paths_of(options).log))
     if settings.partner.url and not options.partner:
-        yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
-    yield from _edit_model(settings, tell)
+        yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), report)
+    yield from _edit_model(settings, report)
     yield from examine_settings(configuration)
     if args.file:
         ask = None if options_problem(options) else lambda *hole: asyncio.run(_suggest(options, settings, *hole))
         yield from examine_file(args.file, args.at, configuration, ask)
 
 
-def _edit_model(settings: Settings, tell: Tell) -> Iterator[CheckResult]:
+def _edit_model(settings: Settings, report: OnActivity) -> Iterator[CheckResult]:
     if options := edit_model_options(settings):
-        yield from _examine_worker(options, tell)
+        yield from _examine_worker(options, report)
     elif settings.next_edit.model == AUTO:
         state = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
         yield CheckResult("edit model", Grade.OK, f"{state} (see: infill-ls models)")
 
 
-def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]:
-    """The checks of the worker of `options` once it has loaded its model, for which it gets a minute. `tell` receives
-    the progress.
-    """
+def _examine_worker(options: WorkerOptions, report: OnActivity) -> Iterator[CheckResult]:
+    """The checks of the worker of `options` once it has loaded its model, for which it gets a minute."""
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
     if unusable := options_problem(options):
@@ -123,7 +121,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[CheckResult]
     if remote:
         yield from _destination(options, name)
     try:
-        status, fills = asyncio.run(_load_and_fill(options, tell))
+        status, fills = asyncio.run(_load_and_fill(options, report))
     except (WorkerError, TimeoutError) as failure:
         grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
         timeout_message = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
@@ -160,11 +158,11 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[CheckResult]:
 
 
 @asynccontextmanager
-async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerClient]:
+async def _loaded(options: WorkerOptions, report: OnActivity) -> AsyncIterator[WorkerClient]:
     """A worker with its model. Ends one that did not run before and that nobody else has joined meanwhile. Raises
     WorkerError and TimeoutError.
     """
-    async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
+    async with WorkerClient(options, name="doctor", on_status=lambda state: report(describe_loading(state))) as worker:
         ran = await worker.request_status() is not None
         try:
             await worker.load(Deadline(_LIMIT_MS))
@@ -174,10 +172,10 @@ async def _loaded(options: WorkerOptions, tell: Tell) -> AsyncIterator[WorkerCli
                 await worker.shut_down(if_unused=True)
 
 
-async def _load_and_fill(options: WorkerOptions, tell: Tell) -> tuple[Status, CheckResult | None]:
+async def _load_and_fill(options: WorkerOptions, report: OnActivity) -> tuple[Status, CheckResult | None]:
     """The worker's status, and whether a partner fills the example hole. Raises WorkerError and TimeoutError."""
     deadline = Deadline(_LIMIT_MS)
-    async with _loaded(options, tell) as worker:
+    async with _loaded(options, report) as worker:
         status = worker.last_status or Status(WorkerState.READY)
         return status, await _fill(worker, deadline) if options.partner else None
 

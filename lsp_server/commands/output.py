@@ -55,13 +55,13 @@ def progress_printer(*, as_json: bool = False) -> Callable[[str], None]:
     """A function that prints on stderr, at intervals, what a command is doing. `as_json`: it prints nothing."""
     last_s = -math.inf
 
-    def tell(activity: str) -> None:
+    def report(activity: str) -> None:
         nonlocal last_s
         if activity and not as_json and time.monotonic() - last_s >= _LINE_EVERY_S:
             last_s = time.monotonic()
             print(f"{printable(activity)} …", file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 def coloured_draft(snapshot: Snapshot, spans: tuple[HoleSpan, ...], draft: Draft) -> Text:

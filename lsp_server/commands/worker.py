@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _start(options: WorkerOptions) -> int:
-    tell = progress_printer()
-    async with WorkerClient(options, name=COMMAND, on_status=lambda status: tell(describe_loading(status))) as client:
+    report = progress_printer()
+    async with WorkerClient(options, name=COMMAND, on_status=lambda status: report(describe_loading(status))) as client:
         await client.load()
         if not client.has_model:
             raise WorkerError(ErrorCode.STOPPED, "The worker has ended")

@@ -24,20 +24,20 @@ _MAX_BYTES = {"cpu": 1.3e9}
 """A larger file belongs to a model that is too slow for a processor."""
 
 
-Tell = Callable[[str], None]
+OnActivity = Callable[[str], None]
 """Receives what a command is doing."""
 
 
-async def probe_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
+async def probe_catalogue(device: str | None, report: OnActivity = lambda _: None) -> dict[str, Any]:
     """The models of the catalogue, and how each runs on this machine, from `inference.serving.probe`. Raises OSError,
     or ValueError, which says why it could not be examined.
     """
-    reports: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
 
     def on_line(line: bytes) -> None:
         with suppress(ValueError, AttributeError):  # a library may print, too
-            reports.append(json.loads(line))
-            tell(str(reports[-1].get("doing", "")))
+            messages.append(json.loads(line))
+            report(str(messages[-1].get("doing", "")))
 
     try:
         async with asyncio.timeout(PROBE_S):
@@ -45,11 +45,11 @@ async def probe_catalogue(device: str | None, tell: Tell = lambda _: None) -> di
             status, errors = await run_child(on_line, "inference.serving.probe", *flags)
     except TimeoutError:
         raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
-    if status or not reports:
+    if status or not messages:
         raise ValueError((errors.splitlines() or ["no output"])[-1])
-    if not reports[-1]["catalogue"]:
-        raise ValueError(reports[-1]["problem"])
-    return dict(reports[-1]["catalogue"])
+    if not messages[-1]["catalogue"]:
+        raise ValueError(messages[-1]["problem"])
+    return dict(messages[-1]["catalogue"])
 
 
 def recommended_model(catalogue: dict[str, Any]) -> dict[str, Any]:
