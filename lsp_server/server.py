@@ -112,15 +112,15 @@ class InfillServer(LanguageServer):
         self.protocol.write = write
         self.protocol.leave = lambda: shutdown(self.session, self.protocol)
         self.session = session = Session(self, flags)
-        ledger = StatisticsWriter(session.warn)
+        statistics_writer = StatisticsWriter(session.warn)
         session.features.parts += [
-            StatisticsFeature(session, ledger),
+            StatisticsFeature(session, statistics_writer),
             PartnerRefiner(session),
             InlineService(session),
             CompletionListService(session),
             NextEditService(session),
             ReadAheadPrefill(session),
-            ledger,
+            statistics_writer,
         ]
         self.protocol.handlers = {
             **{name: partial(method.handle, name, session) for name, method in METHODS.items()},

@@ -177,9 +177,9 @@ class StatisticsWriter(Feature):
 class StatisticsFeature(Feature):
     """Counts each answer once, however often it is shown, by its last outcome."""
 
-    def __init__(self, session: "Session", ledger: StatisticsWriter) -> None:
+    def __init__(self, session: "Session", writer: StatisticsWriter) -> None:
         self._session = session
-        self._ledger = ledger
+        self._writer = writer
         self._answers: dict[str, tuple[str, str]] = {}
         """The trigger and the last outcome, if any, of each answer."""
 
@@ -217,4 +217,4 @@ class StatisticsFeature(Feature):
         document = self._session.documents.get(uri)
         if document is not None and self._session.settings_of(uri).statistics == "on":
             language = document.language_id if _LANGUAGE.fullmatch(document.language_id) else "other"
-            self._ledger.count(CounterKey(today(), language, trigger, event), by)
+            self._writer.count(CounterKey(today(), language, trigger, event), by)

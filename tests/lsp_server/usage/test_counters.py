@@ -50,15 +50,15 @@ async def test_what_is_in_the_way_is_told_once_and_left_alone(file: Path, what: 
     else:
         file.mkdir()
     told: list[str] = []
-    ledger = StatisticsWriter(told.append)
-    ledger.count(KEY)
+    writer = StatisticsWriter(told.append)
+    writer.count(KEY)
     await until(lambda: told)
     assert str(file) in told[0] and "stats forget" in told[0] and "`statistics`" in told[0]
     assert not elsewhere.exists()
     if what != "folder":
         assert [each for each in statistics.delete_files(file) if each == file]
-        assert ledger.count(KEY) is None
-        await ledger.ended()
+        assert writer.count(KEY) is None
+        await writer.ended()
         assert counts() == {KEY: 2}, "what could not be written is not lost"
 
 

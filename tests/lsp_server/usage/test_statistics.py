@@ -20,7 +20,7 @@ BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 class Counts(Counter[str]):
-    """A ledger that keeps its counts, by event."""
+    """A writer that keeps its counts, by event."""
 
     def count(self, key: CounterKey, by: int = 1) -> None:
         self[key.event] += by
