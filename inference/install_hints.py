@@ -18,8 +18,6 @@ def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
     """The arguments of the command that adds an extra of infill-ls to the environment at `prefix`."""
     package = f"infill-ls[{extra}]"
     folder = Path(prefix)
-    if (folder / "uv-receipt.toml").exists():
-        return ["uv", "tool", "install", package]
     if (folder / "pipx_metadata.json").exists():
         return ["pipx", "runpip", folder.name, "install", package]
     # In an environment that uv has made there is none. `find_spec` would tell setuptools that pip is running, and then

@@ -310,7 +310,6 @@ def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "command"),
     [
-        ("uv-receipt.toml", 'uv tool install "infill-ls[mlx-vlm]"'),
         ("pipx_metadata.json", 'pipx runpip infill-ls install "infill-ls[mlx-vlm]"'),
         ("pyvenv.cfg", f'{sys.executable} -m pip install "infill-ls[mlx-vlm]"'),
     ],
