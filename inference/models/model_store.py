@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import platformdirs
 from msgspec import Meta
 
 from inference.models import catalogue, checkpoint_files
@@ -206,3 +207,8 @@ def _find_in_cache(target: PullTarget) -> Path | None:
         return Path(path).parent
     except (HFValidationError, OSError, ModelError):  # a hub id has more rules than we know
         return None
+
+
+def quantised_folder() -> Path:
+    """The folder of weights that an earlier load quantised, with a folder for each model's folder."""
+    return platformdirs.user_cache_path("infill-ls", appauthor=False) / "quantised"

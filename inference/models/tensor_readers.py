@@ -12,7 +12,6 @@ from math import prod
 from typing import Final
 
 import numpy as np
-import platformdirs
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -25,6 +24,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import affine
 from inference.models.gguf.architectures import hub_tensors
 from inference.models.gguf.header import GgufFile, GgufTensor, open_file, read_bytes
+from inference.models.model_store import quantised_folder
 from inference.models.packed import PackedWeight, quantise, rows_at_a_time
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class QuantisedCacheReader(SafetensorsReader):
         """`needed_bytes`: what all weights take, also those that are not quantised. Raises ModelError."""
         super().__init__(checkpoint)
         digest = hashlib.sha256(os.fsencode(checkpoint.folder.resolve())).hexdigest()[:16]
-        self._folder = platformdirs.user_cache_path("infill-ls", appauthor=False) / "quantised" / digest
+        self._folder = quantised_folder() / digest
         self._missing_bytes = needed_bytes - sum(file.stat().st_size for file in self._folder.glob("*.safetensors"))
 
     def read_quantised(self, name: str, shape: Sequence[int], bits: int, device: torch.device = _CPU) -> PackedWeight:

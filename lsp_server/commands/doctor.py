@@ -20,8 +20,9 @@ from inference.deadline import Deadline
 from inference.install_hints import mlx_advice
 from inference.messages import Hole, InfillRequest, PinnedText, Status, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, MODEL_FOR_NEW_USERS
+from inference.models.model_store import quantised_folder
 from inference.remote import address, server_token
-from inference.terminal import printable
+from inference.terminal import format_bytes, printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, settings_from_flags
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
@@ -97,6 +98,9 @@ def _examine(args: argparse.Namespace, report: OnActivity) -> Iterator[CheckResu
     if settings.partner.url and not options.partner:
         yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), report)
     yield from _edit_model(settings, report)
+    if (size := sum(file.stat().st_size for file in quantised_folder().rglob("*.safetensors"))) >= 1e6:
+        advice = "delete what you like of it: the next start of a model that needs it writes it again"
+        yield CheckResult("quantised weights", Grade.OK, f"{format_bytes(size)} in {quantised_folder()}", advice)
     yield from examine_settings(configuration)
     if args.file:
         ask = None if options_problem(options) else lambda *hole: asyncio.run(_suggest(options, settings, *hole))

@@ -22,8 +22,6 @@ PROBE_S = 120.0
 _MAX_OFFERED = 2
 _MAX_BYTES = {"cpu": 1.3e9}
 """A larger file belongs to a model that is too slow for a processor."""
-
-
 OnActivity = Callable[[str], None]
 """Receives what a command is doing."""
 
@@ -54,8 +52,7 @@ async def probe_catalogue(device: str | None, report: OnActivity = lambda _: Non
 
 def recommended_model(catalogue: dict[str, Any]) -> dict[str, Any]:
     """The model for a new user of this machine."""
-    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
-    return dict(best)
+    return next(dict(model) for model in catalogue["models"] if model["name"] == catalogue["recommended"])
 
 
 def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:

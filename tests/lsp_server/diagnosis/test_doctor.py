@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES
+from inference.models.model_store import quantised_folder
 from lsp_server import holes
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_hole_reason
 from lsp_server.diagnosis.workers import CheckResult, Grade
@@ -165,7 +166,11 @@ def ollama_with_coder(folder: Path) -> Path:
 def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
+    kept = quantised_folder() / "0123456789abcdef" / "weight.4bit.safetensors"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(bytes(3_000_000))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
+    assert checks["quantised weights"]["found"] == f"3 MB in {quantised_folder()}"
     assert checks["model"]["found"].startswith("embedded on cpu float32, ")
     assert "chosen as no other model is on this machine" in checks["model"]["found"]
     name = checks["model"]["advice"].split()[4].rstrip(";")
