@@ -53,7 +53,7 @@ NOTHING_TO_CHANGE_MESSAGE = "nothing to change: the model would write what is al
 UNKNOWN_LANGUAGE_MESSAGE = (
     "neither a name, nor a language, nor text tells what kind of file this is; choose its language, or save it"
 )
-EMPTY_FILE_MESSAGE = f"the file is empty, and no comment can tell the model what kind it is; begin it, or {ASK}"
+EMPTY_FILE_MESSAGE = f"the file is empty, and no comment says what kind of file it is; begin it, or {ASK}"
 NOTHING_FITS_MESSAGE = "the model found nothing that fits here"
 DROP_REASONS_MESSAGE = "; what it wrote {}"
 UNFILLED_MESSAGE = "{} of {} holes were left unchanged: the model found nothing that fits, or ran out of time"
