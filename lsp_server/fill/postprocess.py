@@ -150,8 +150,11 @@ def count_errors(tree: Tree | Node) -> int:
 def _allowed_errors(source: Source, spans: Sequence[HoleSpan], deadline: FitDeadline | None = None) -> int:
     table = table_of(source.language_id)
     allowed = count_errors(source.tree) if source.tree else 0
-    for name in dict.fromkeys((table.shortest_expression, table.shortest_expression + table.statement_end)):
-        errors = count_errors_with(source, spans, [span.starts_with + name for span in spans], deadline)
+    tails = [source.text[span.start + len(span.starts_with) : span.end] for span in spans]
+    closers = ["" if tail.strip(")]}") else tail for tail in tails]
+    named = [span.starts_with + table.shortest_expression + tail for span, tail in zip(spans, closers, strict=True)]
+    for end in dict.fromkeys(("", table.statement_end)):
+        errors = count_errors_with(source, spans, [name + end for name in named], deadline)
         allowed = allowed if errors is None else min(allowed, errors)
     return allowed
 
@@ -328,7 +331,8 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
 
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """Cuts a comment that would swallow the rest of the line."""
-    offset = -1 if is_blank(hole.line_suffix) else trailing_comment_start(fill.rstrip(), hole.table)
+    is_end = is_blank(hole.line_suffix) and hole.ending.add_replaced_closers(fill) == fill
+    offset = -1 if is_end else trailing_comment_start(fill.rstrip(), hole.table)
     return fill if offset < 0 else fill[:offset].rstrip()
 
 
@@ -526,7 +530,8 @@ class FillPostprocessor:
         return fill if offset < 0 or literal.unfinished else self._least_broken(hole, fill[:offset], fill)
 
     def _least_broken(self, hole: HoleSurroundings, *fills: str) -> str:
-        return fill_with_fewest_errors(self._named, hole.span, *fills, deadline=self._deadline)
+        whole = {hole.ending.add_replaced_closers(fill): fill for fill in reversed(fills)}
+        return whole[fill_with_fewest_errors(self._named, hole.span, *reversed(whole), deadline=self._deadline)]
 
 
 def _replace_markers(source: Source, marker: str, deadline: FitDeadline) -> Source:
