@@ -117,7 +117,6 @@ class HoleKind(StrEnum):
     """The syntactic kind of a hole. It decides the fill's token limit if `Hole.max_tokens` is 0."""
 
     EXPRESSION = "expression"
-    ARGUMENTS = "arguments"
     LINE = "line"
     BODY = "body"
     BLOCK = "block"

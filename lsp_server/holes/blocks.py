@@ -105,7 +105,6 @@ class OpenBracket:
     kind: str
     start: int
     is_closed: bool
-    owner: str  # the kind of the node that it belongs to
     is_block: bool = False  # it holds statements, not an expression
 
 
@@ -143,7 +142,6 @@ def _open_among_children(view: SyntaxView, node: Node, offset: int) -> list[Open
             kind,
             view.start(child),
             index < len(closers) and CLOSERS[kind] == closers[index][1],
-            node.type,
             bracket_opens_block(view, child, node),
         )
         for index, (child, kind) in zip(range(len(stack) - 1, -1, -1), stack, strict=True)

@@ -49,8 +49,7 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     if view is None:
         if lines.is_blank(line_prefix) or lines.is_word_char(line_suffix[0], table.word_characters):
             return None
-        closes = CLOSERS.get(line_prefix[-1:]) == line_suffix[0]
-        return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
+        return _insertion(offset, HoleKind.EXPRESSION, word)
     if end := _end_of_auto_closed(open_brackets(view, offset), line_suffix, lines.line_start(text, offset)):
         return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
     if _is_only_comment(view, offset, offset + len(line_suffix)):
@@ -147,20 +146,17 @@ def _hole_before_code(view: SyntaxView, offset: int, line_prefix: str, word: str
         return _insertion(offset, HoleKind.EXPRESSION, word)
     brackets = open_brackets(view, offset)
     if open_brackets_in_block(brackets):
-        end = _operand_end(view, offset)
-        takes_arguments = brackets[-1].kind == "(" and brackets[-1].owner in view.table.argument_lists
-        is_empty = takes_arguments and _closes_at(view, brackets[-1], offset, end)
-        return HoleSpan(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
-    if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset, offset):
+        return HoleSpan(offset, _operand_end(view, offset), HoleKind.EXPRESSION, single_line=True)
+    if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset):
         return _empty_block_hole(view, offset)
     if lines.is_blank(line_prefix) or lines.is_word_char(view.text[offset : offset + 1], view.table.word_characters):
         return None
     return _insertion(offset, HoleKind.EXPRESSION)
 
 
-def _closes_at(view: SyntaxView, bracket: OpenBracket, offset: int, end: int) -> bool:
-    """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
-    line_suffix = view.text[end : lines.line_end(view.text, end)].lstrip()
+def _closes_at(view: SyntaxView, bracket: OpenBracket, offset: int) -> bool:
+    """Whether only white space separates a bracket, `offset` and the bracket's partner."""
+    line_suffix = view.text[offset : lines.line_end(view.text, offset)].lstrip()
     return lines.is_blank(view.text[bracket.start + 1 : offset]) and line_suffix.startswith(CLOSERS[bracket.kind])
 
 

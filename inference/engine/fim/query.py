@@ -17,7 +17,7 @@ _REWRITE_FACTOR = 1.5
 
 _FIRST_LINES = ("#!", "<?")
 """The starts of lines that must stay the first of a file."""
-_MAX_TOKENS_BY_KIND = {HoleKind.EXPRESSION: 48, HoleKind.ARGUMENTS: 48, HoleKind.LINE: 64}
+_MAX_TOKENS_BY_KIND = {HoleKind.EXPRESSION: 48, HoleKind.LINE: 64}
 _MAX_LINE_TOKENS, _MAX_BLOCK_TOKENS = 64, 320
 """The most tokens of a fill, by the kind of its hole, or else by whether it has one line."""
 
