@@ -68,10 +68,15 @@ def describe_progress(draft: Draft) -> tuple[str, int]:
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it too much."""
+    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it too much. Brackets
+    that fitting added at its end are a piece of probability 1.
+    """
     if "\r\n" in text:
         pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
-    first = "".join(pieces).find(text)
-    if first < 0:
+    whole, bare = "".join(pieces), text.rstrip(")]}")
+    end = next((end for end in range(len(text), len(bare) - 1, -1) if text[:end] in whole), 0)
+    if not end:
         return (text,), (sum(confidences) / max(len(confidences), 1),)
-    return slice_pieces(first, first + len(text), pieces, confidences)
+    first = whole.find(text[:end])
+    parts, probs = slice_pieces(first, first + end, pieces, confidences)
+    return ((*parts, text[end:]), (*probs, 1.0)) if text[end:] else (parts, probs)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inference.ending import lexical_brackets, unpaired
 from lsp_server.documents.change import TextChange
 from lsp_server.features import AcceptedEvent
 from lsp_server.holes import HoleSpan
@@ -114,8 +115,9 @@ class Suggestion:
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
             return suffix == anchor.replaced_suffix
-        if not suffix.endswith(anchor.replaced_suffix):
-            return False
+        if not suffix.endswith(anchor.replaced_suffix):  # its brackets may be typed over
+            closers, _ = unpaired(lexical_brackets(typed[anchor.cursor :]))
+            return anchor.replaced_suffix == "".join(bracket for _, bracket in closers) + suffix
         return _closers_for(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:

@@ -31,6 +31,8 @@ def test_a_draft_is_its_tokens_with_a_confidence_each() -> None:
     snapshot, span = at_cursor("def add(a, b):\n    return ‸\n")
     (hole,) = read(snapshot, span, "a", " +", " b")
     assert (hole.text, hole.pieces, hole.confidences) == ("a + b", ("a", " +", " b"), (0.5, 0.5625, 0.625))
+    (hole,) = read(*at_cursor("print(‸)\n"), "f(", "a)")
+    assert (hole.pieces, hole.confidences) == (("f(", "a)", ")"), (0.5, 0.5625, 1.0))
 
 
 def test_a_draft_ends_where_the_suggestion_will() -> None:

@@ -76,6 +76,11 @@ def test_a_begun_word_is_replaced() -> None:
     user.play("⌫⌫", ["p[rint(x)]\n"], "r", ["pr[int(x)]\n"])
 
 
+def test_replaced_brackets_can_be_typed_over() -> None:
+    user = TypingUser.at("f(‸)\n", suggestion("f(‸)\n", "foo(a)) + 1", replaces=("", ")")))
+    user.play("foo", "(¦)", "a", 1, ["f(foo(a)[) + 1]\n"], 1, ["f(foo(a))[ + 1]\n"], " ", ["f(foo(a)) [+ 1]\n"])
+
+
 def test_what_is_replaced_is_on_one_line() -> None:
     user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")

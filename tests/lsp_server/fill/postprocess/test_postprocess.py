@@ -303,10 +303,14 @@ def test_all_holes_of_a_candidate_count() -> None:
     assert rank_by_errors(text, ("return (", "1"), ("return 1", "2"), ("pass", "2)"), ("pass", "3")) == [1, 3, 0, 2]
 
 
-def test_bodies_are_held_against_their_place_too() -> None:
-    source = Source.parse("python", "def f():\n")
-    span = holes.hole_at_cursor(source, 8)
-    assert postprocess.rank_by_errors(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
+def test_fills_at_a_cursor_are_held_against_their_place() -> None:
+    for before, after, *fills in [
+        ("def f():", "\n", "\n    return )", "\n    return 1"),
+        ("f(x=", ")\n", "1 2)", "1)"),
+    ]:
+        source = Source.parse("python", before + after)
+        span = holes.hole_at_cursor(source, len(before))
+        assert postprocess.rank_by_errors(source, [span], [(fill,) for fill in fills]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
