@@ -46,15 +46,19 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
         return _blank_line_hole(text, table, block, offset)
     if lines.is_blank(line_suffix):
         return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
-    if view is None:
-        if lines.is_blank(line_prefix) or lines.is_word_char(line_suffix[0], table.word_characters):
-            return None
-        return _insertion(offset, HoleKind.EXPRESSION, word)
-    if end := _end_of_auto_closed(open_brackets(view, offset), line_suffix, lines.line_start(text, offset)):
+    brackets = open_brackets(view, offset) if view else []
+    if end := _end_of_auto_closed(brackets, line_suffix, lines.line_start(text, offset)):
         return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
-    if _is_only_comment(view, offset, offset + len(line_suffix)):
+    if view and _is_only_comment(view, offset, offset + len(line_suffix)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
-    return _hole_before_code(view, offset, line_prefix, word)
+    if view and not word and open_brackets_in_block(brackets):  # the rest of the argument
+        return HoleSpan(offset, _operand_end(view, offset), HoleKind.EXPRESSION, single_line=True)
+    if lines.is_blank(line_prefix):
+        return None
+    if view and not word and brackets and _closes_at(view, brackets[-1], offset):
+        return _empty_block_hole(view, offset)
+    is_before_word = lines.is_word_char(line_suffix[0], table.word_characters)
+    return None if is_before_word else _insertion(offset, HoleKind.EXPRESSION, word)
 
 
 def _insertion(offset: int, kind: HoleKind, word: str = "") -> HoleSpan:
@@ -138,20 +142,6 @@ def _is_only_comment(view: SyntaxView, offset: int, end: int) -> bool:
 def _ends_header(view: SyntaxView, offset: int) -> bool:
     block = possible_block_at(view, offset)
     return block is not None and block.follows_header and block.header_end >= lines.line_start(view.text, offset)
-
-
-def _hole_before_code(view: SyntaxView, offset: int, line_prefix: str, word: str) -> HoleSpan | None:
-    """With code to the right: the rest of the argument inside brackets, and an insertion anywhere else."""
-    if word:
-        return _insertion(offset, HoleKind.EXPRESSION, word)
-    brackets = open_brackets(view, offset)
-    if open_brackets_in_block(brackets):
-        return HoleSpan(offset, _operand_end(view, offset), HoleKind.EXPRESSION, single_line=True)
-    if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset):
-        return _empty_block_hole(view, offset)
-    if lines.is_blank(line_prefix) or lines.is_word_char(view.text[offset : offset + 1], view.table.word_characters):
-        return None
-    return _insertion(offset, HoleKind.EXPRESSION)
 
 
 def _closes_at(view: SyntaxView, bracket: OpenBracket, offset: int) -> bool:
