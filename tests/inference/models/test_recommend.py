@@ -321,12 +321,6 @@ def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: st
     assert install_hints.format_command(install_hints.install_command("mlx-vlm", str(folder))) == command
 
 
-def test_install_command_names_our_python() -> None:
-    python, *words = install_hints.install_command("mlx")
-    assert words == ["-m", "pip", "install", "infill-ls[mlx]"]
-    subprocess.run([python, "-P", "-c", "import inference.install_hints"], cwd="/", check=True)
-
-
 def test_a_path_with_a_space_is_one_word() -> None:
     assert install_hints.format_command(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
 

@@ -97,7 +97,7 @@ def test_editors_go_before_clients_of_the_endpoint() -> None:
     assert order_of(("x", "endpoint"), count=1) == "x"
 
 
-def test_explicit_goes_first_but_keeps_no_automatic_one_waiting_for_long() -> None:
+def test_explicit_goes_first_but_no_automatic_one_waits_long() -> None:
     assert order_of(("n", "next edit"), ("q", "automatic"), ("e", "explicit"), count=15) == "eeeee" + "qe" * 5
 
 

@@ -37,17 +37,6 @@ def test_elsewhere_the_same_text_is_another_suggestion() -> None:
     assert user.shown() == ["x = \ny = [foo]\n"]
 
 
-def test_undone_suggestion_stays_away() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
-    user.shown()
-    user.type("foo")
-    user.history.reject("one")
-    user.change(4, 7, "")
-    assert user.history.is_after_undo
-    user.history.add([suggestion(HERE, "foo", "two")])
-    assert user.shown() == []
-
-
 def test_what_was_shown_never_shrinks_to_its_start() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo(bar)", "all"))
     assert user.shown(invoked=True) == ["x = [foo(bar)]\n"]
@@ -91,15 +80,6 @@ def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone
     assert user.history.is_after_undo is undone, "a redo is like an undo"
     user.type("a")
     assert not user.history.is_after_undo
-
-
-def test_text_shown_between_braces_is_known() -> None:
-    """After Enter there: the last line is not shown, for it stands there already."""
-    user = TypingUser.at("f {‸}\n", suggestion("f {‸}\n", "\n    one\n", "body"))
-    user.type("\n", closed="\n")
-    assert user.shown() == ["f {\n[    one]\n}\n"]
-    body = user.history.get("body")
-    assert body.shown_from == len("\n")
 
 
 def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:

@@ -32,7 +32,7 @@ def test_what_is_offered_in_another_document(case: Case) -> None:
     assert drawn(text, [], sorted(offered)) == drawing
 
 
-def test_a_line_above_three_classes_in_other_files_belongs_above_the_next() -> None:
+def test_a_line_above_three_classes_belongs_above_the_next() -> None:
     source = Source.parse("typescript", "export class D {\n}\n")
     texts = [f"export class {name} {{\n" for name in "ABC"]
     others = [ChangedDocument(f"file:///{text}", "typescript", f"@compat\n{text}", [text]) for text in texts]

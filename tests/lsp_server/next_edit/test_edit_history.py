@@ -31,7 +31,7 @@ def test_undoing_every_edit_leads_to_the_first_text(text: str, batches: Batches)
     assert [now, *history.old_texts(now)][-1] == text
 
 
-def test_a_word_typed_letter_by_letter_is_one_edit_and_forgotten_once_undone() -> None:
+def test_a_word_typed_by_letters_is_one_edit_until_undone() -> None:
     history = EditHistory()
     text = changed(history, "x = 1", [(0, 1, "")])
     for at, letter in enumerate("total"):

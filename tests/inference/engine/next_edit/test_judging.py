@@ -47,7 +47,7 @@ def test_of_the_edits_of_one_place_the_likeliest_is_found(middle: Engine, hunk: 
     assert [(edit.start, edit.end, edit.text) for edit in edits] == [(*LINE, "print(width)\n")]
 
 
-def test_nothing_is_offered_below_the_margin_or_without_proposals(middle: Engine) -> None:
+def test_nothing_is_offered_below_the_margin_or_unproposed(middle: Engine) -> None:
     work = NextEditJudgeRun(middle.loaded, request(*EDITS), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
     assert answered(middle, request())[0] == ()

@@ -105,7 +105,7 @@ def test_eight_bits_say_nearly_the_same() -> None:
     assert greedy(found, ids, 12) == greedy(loaded(), ids, 12)
 
 
-def test_rows_are_the_same_alone_among_others_and_after_a_rollback() -> None:
+def test_rows_are_the_same_alone_batched_and_rolled_back() -> None:
     family = on_mlx(dtype="8bit")
     ids = family.fim_prompt(BEFORE, AFTER)
     writing = family.open_prefix(ids[:16]).continuation(len(ids))
@@ -152,7 +152,7 @@ def test_nan_in_a_weight_is_a_clear_error(quantised: tuple[Path, Path], tmp_path
         on_mlx(tmp_path / "nan.gguf", None)
 
 
-def test_a_model_larger_than_the_memory_is_refused_before_it_is_read() -> None:
+def test_a_model_larger_than_the_memory_is_refused_unread() -> None:
     found = registry.open_checkpoint(str(FIM))
     with pytest.raises(ModelError, match=r"needs .* GB in bfloat16 or .* GB in 8bit, but Apple GPU has 0.0 GB free"):
         MlxNetworkBuilder(found, MlxDeviceInfo(True, 1 << 20, 1 << 20), None)
@@ -172,7 +172,7 @@ def test_weights_rounded_again_are_said_once(quantised: tuple[Path, Path], caplo
 
 
 @pytest.mark.parametrize(("model", "most_bytes"), [("qwen2.5-coder-0.5b", 0.45e9), ("qwen2.5-coder-1.5b", 1.2e9)])
-def test_a_published_file_takes_little_memory_and_says_what_torch_says(model: str, most_bytes: float) -> None:
+def test_a_published_file_takes_little_memory_as_with_torch(model: str, most_bytes: float) -> None:
     """Both read the same groups; torch keeps keys and values in 16 bits. The logits were seen to differ by .0017."""
     if (place := model_store.find_model(model)) is None:
         pytest.skip(f"not pulled: infill-ls models pull {model}")

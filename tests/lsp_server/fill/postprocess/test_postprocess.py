@@ -134,10 +134,6 @@ def test_what_the_user_typed_is_never_taken_away() -> None:
     assert postprocess.postprocess_all(snapshot, spans, [left])[0] == []
 
 
-def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
-    assert at_marker("x = f(???, b)\n", "a, b)") == "a"
-
-
 @pytest.mark.parametrize(
     ("language_id", "text", "fill", "shown"),
     [
