@@ -78,8 +78,8 @@ class RequestSeeds:
         digest = zlib.crc32(msgspec.msgpack.encode(request.segments))
         if len(self._times_asked) > self._MAX_SEGMENTS:
             self._times_asked.clear()
-        self._times_asked[digest] += 1
-        return (digest + self._times_asked[digest]) % 2**32  # more bits make no difference to PyTorch
+        self._times_asked[digest] += not request.prefill_only
+        return (digest + self._times_asked[digest]) % 2**32  # PyTorch's generator for a CPU takes no more bits
 
 
 @dataclass(frozen=True)
