@@ -110,9 +110,10 @@ end
 ---@param buf integer
 ---@param found infill.Fit
 ---@param bytes integer accepted now
-local function keep(buf, found, bytes)
+---@param tail integer bytes behind the cursor that the rest replaces
+local function keep(buf, found, bytes, tail)
   local item, row, col = found.item, cursor()
-  local line, tail = vim.api.nvim_get_current_line(), found.end_col - found.col
+  local line = vim.api.nvim_get_current_line()
   local client = assert(vim.lsp.get_client_by_id(item.client_id))
   local stands = item.insert_text:sub(1, #item.insert_text - #found.text + bytes)
   item.accepted = (item.accepted or 0) + vim.str_utfindex(stands, client.offset_encoding)
@@ -142,20 +143,44 @@ local function insert(text)
   require('infill.macro').add(text)
 end
 
+--- How many bytes of the text that a suggestion replaces stay until its `rest` is accepted: of closing brackets, those
+--- that the rest still writes.
+---@param replaced string
+---@param rest string
+---@return integer
+local function tail_for(replaced, rest)
+  if replaced:find('[^%)%]}]') then
+    return #replaced
+  end
+  local opened, closed = 0, 0
+  for bracket in rest:gmatch('[%(%)%[%]{}]') do
+    if bracket:find('[%(%[{]') then
+      opened = opened + 1
+    elseif opened > 0 then
+      opened = opened - 1
+    else
+      closed = closed + 1
+    end
+  end
+  return math.min(#replaced, closed)
+end
+
 --- Accept this many bytes of what is left, or all of it.
 ---@param buf integer
 ---@param found infill.Fit
 ---@param bytes integer
 local function take(buf, found, bytes)
   local is_whole = bytes >= #found.text or not found.is_begun
-  if is_whole then
-    vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, found.end_col, {})
+  local replaced = vim.api.nvim_get_current_line():sub(found.col + 1, found.end_col)
+  local tail = is_whole and 0 or tail_for(replaced, found.text:sub(bytes + 1))
+  if is_whole or tail < #replaced then
+    vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, found.end_col - tail, {})
     vim.api.nvim_win_set_cursor(0, { found.row + 1, found.col })
   end
   insert(is_whole and found.text or found.text:sub(1, bytes))
   require('infill.drafts').clear(buf)
   if not is_whole then
-    return keep(buf, found, bytes)
+    return keep(buf, found, bytes, tail)
   end
   suggestions(buf):abort()
   with_client(found.item, function(client)
