@@ -337,7 +337,9 @@ class FillEnding:
 
     def add_replaced_closers(self, text: str) -> str:
         """Adds the closing brackets that the hole replaces and the text does not write."""
-        return text + self.replaced_closers[len(unpaired(self._brackets(text))[0]) :]
+        closers = zip(unpaired(self._brackets(text))[0], self.replaced_closers, strict=False)
+        num_written = sum(1 for _ in takewhile(lambda pair: pair[0][1] == pair[1], closers))
+        return text + self.replaced_closers[num_written:]
 
     def cut_before_open_bracket(self, text: str) -> str:
         """Cuts a text of code before the line with the first bracket that it leaves open."""

@@ -139,7 +139,8 @@ def test_closing_brackets_that_the_hole_replaces_are_written() -> None:
     """An editor closed them, and an item of its list may stand for the typed `b`."""
     ending = FillEnding("f(a, ", "\n", "foo", current="b)", closable="", quotes="")
     assert ending.cut("foo) + 1)") == "foo) + 1"
-    assert [ending.add_replaced_closers(text) for text in ("foo", "foo)", "foo(c)")] == ["foo)", "foo)", "foo(c))"]
+    texts = ("foo", "foo)", "foo(c)", "foo]")
+    assert [ending.add_replaced_closers(text) for text in texts] == ["foo)", "foo)", "foo(c))", "foo])"]
     assert ending.leaves_bracket_open("foo(c")
     assert not ending.leaves_bracket_open("foo) {")
 
