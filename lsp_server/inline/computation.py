@@ -85,7 +85,8 @@ class FillComputation:
     def contradicts_typed(self) -> bool:
         """Whether the latest draft and the typed text differ: neither is the start of the other."""
         drafts = self._whole_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
-        return not all(hole.text.startswith(self.typed) or self.typed.startswith(hole.text) for hole in drafts)
+        texts = [self._suggestion("", hole.text).text for hole in drafts]
+        return not all(text.startswith(self.typed) or self.typed.startswith(text) for text in texts)
 
     def can_answer(self, text: str, request: InlineRequest) -> bool:
         if request.invoked and not self.request.invoked:

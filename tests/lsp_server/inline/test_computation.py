@@ -3,7 +3,7 @@
 import pytest
 
 from inference.deadline import Deadline
-from inference.messages import FilledHoles
+from inference.messages import Draft, FilledHoles
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
@@ -60,6 +60,14 @@ def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
 def test_the_cursor_stays_before_brackets_that_nothing_follows(fill: str, replaced: str) -> None:
     (suggestion,) = computation_at("f(a, ‸)\n").suggestions(FillResult([FilledHoles("r", (fill,))], is_late=False))
     assert suggestion.ghost_text("f(a, )\n", Cursor(5)) == GhostText(5, 5 + len(replaced), fill if replaced else "b")
+
+
+def test_a_draft_that_has_not_come_so_far_contradicts_nothing() -> None:
+    computation = computation_at("f(‸)\n")
+    assert types(computation, "a", "b")
+    for piece, contradicts in (("a", False), ("ab", False), ("b", True)):
+        computation.draft = Draft("r", 1, 8, ((piece,),), ((1.0,),))
+        assert computation.contradicts_typed is contradicts
 
 
 def test_a_computation_that_was_not_sent_is_begun_again() -> None:

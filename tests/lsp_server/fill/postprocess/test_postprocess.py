@@ -224,13 +224,6 @@ def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
     assert at_marker("x = ???\n", f'"{text}"') is None
 
 
-def test_a_hole_of_a_selection_is_fitted_too() -> None:
-    text = "def f():\n    a = 1\n    b = 2\n    return a\n"
-    start, end = text.index("a = 1"), text.index("\n    return")
-    span = holes.HoleSpan(start, end, HoleKind.BLOCK)
-    assert postprocess.FillPostprocessor(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
-
-
 MODULES = [json.decoder, random, textwrap, types]
 
 
