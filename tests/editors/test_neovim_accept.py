@@ -213,6 +213,7 @@ def test_commands_fill_during_a_snooze(plugin: Neovim, command: str) -> None:
     assert "snoozed" in plugin.lua("return require('infill').status()")
     plugin.rpc.command("messages clear")  # what Neovim says of each edit
 
+
 def test_a_word_at_a_time_no_closing_bracket_comes_twice(plugin: Neovim, partner: Partner) -> None:
     partner.answers("f(1), [1]) + size")
     typist = Typist(plugin)

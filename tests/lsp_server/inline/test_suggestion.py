@@ -29,7 +29,6 @@ STORIES = {
     "a bracket that nobody opened is no part of it": ("x = ‸\n", "foo", "f¦)", []),
     "a line break alone goes on": ("def f():‸\n", "\n    return 1", "\n", ["def f():\n[    return 1]\n"]),
     "another indentation hides it": ("def f():‸\n", "\n    return 1", "\n\t", []),
-    "a deeper one, too": ("def f():‸\n", "\n    return 1", "\n        ", []),
     "it moves with what comes above": ("x = ‸\n", "a", (0, 0, "import foo\n"), ["import foo\nx = [a]\n"]),
     "a longer name in front makes it stale": ("x = ‸\n", "a", (0, 0, "ma"), []),
     "it is gone once much has changed elsewhere": ("x = ‸\n", "a", (0, 0, "# a comment\n" * 30), []),
