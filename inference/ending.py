@@ -246,7 +246,7 @@ class FillEnding:
         """Cuts a text whose token at `offset` is improbable: after a whole line if there are several, or a whole word.
 
         Never ends in a string or number that the text begins, where code cannot end, or after an opening bracket
-        that the rest of the line does not close. Empty if too little remains (see `is_long_enough_to_show`).
+        that the rest of the line does not close. Empty if too little remains (see `is_enough`).
         """
         if not text[offset:].strip():
             return text
@@ -256,7 +256,12 @@ class FillEnding:
             previous = end
             end = min((first for first, last in literals if first < end < last), default=end)
             end = self._end_of_whole_part(text, end)
-        return text[:end] if is_long_enough_to_show(text[start:end]) else ""
+        return text[:end] if self.is_enough(text[start:end], text[end:]) else ""
+
+    def is_enough(self, part: str, rest: str) -> bool:
+        """Whether to show only `part` of a fill, without `rest`: some characters, or all before a replaced bracket."""
+        is_long = len(part.strip()) >= _MIN_CHARS or (self.replaced_closers and rest.startswith((")", "]", "}")))
+        return bool(is_long) and any(map(str.isalnum, part))
 
     def _literals(self, text: str) -> Iterator[tuple[int, int]]:
         """The ranges of the strings and numbers in a text, without the string that the hole is in."""
@@ -501,11 +506,6 @@ def merge_typed_piece(
     """Merges the pieces of the `typed` text, with which they begin, into one piece of probability 1."""
     tail, tail_probs = slice_pieces(len(typed), sum(map(len, pieces)), pieces, probs)
     return ((typed, *tail), (1.0, *tail_probs)) if typed else (tail, tail_probs)
-
-
-def is_long_enough_to_show(text: str) -> bool:
-    """Whether the start of a fill has at least `_MIN_CHARS` characters, and a letter or digit."""
-    return len(text.strip()) >= _MIN_CHARS and any(map(str.isalnum, text))
 
 
 _BracketList = list[tuple[int, str]]

@@ -23,7 +23,6 @@ from inference.ending import (
     first_unlikely_offset,
     has_letter,
     indent_width,
-    is_long_enough_to_show,
     lexical_brackets,
 )
 from inference.messages import FilledHoles, Hole, HoleKind
@@ -423,9 +422,11 @@ class FillPostprocessor:
         replaced = self._source.text[hole.span.start + len(hole.span.starts_with) : hole.span.end]
         if not (is_blank(replaced) or hole.ending.replaced_closers):
             return DropReason.UNSURE
-        cut = self._postprocess(hole, hole.ending.cut_at_low_prob(fill, unlikely_offset), repairs_end=False)
-        is_enough = not isinstance(cut, DropReason) and is_long_enough_to_show(cut[len(hole.span.starts_with) :])
-        return cut if is_enough else DropReason.UNSURE
+        part = hole.ending.cut_at_low_prob(fill, unlikely_offset)
+        cut = self._postprocess(hole, part, repairs_end=False)
+        if isinstance(cut, DropReason) or not hole.ending.is_enough(cut[len(hole.starts_with) :], fill[len(part) :]):
+            return DropReason.UNSURE
+        return cut
 
     def _postprocess(self, hole: HoleSurroundings, fill: str, *, repairs_end: bool = True) -> str | DropReason:
         fill = normalise_line_ends(fill)
