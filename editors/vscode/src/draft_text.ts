@@ -1,5 +1,7 @@
 /** A draft as pieces of one line, tinted by confidence. Knows no VS Code; offsets are indices into strings. */
 
+import { isSubsequence } from './suggestion';
+
 export type Tint = 'unsure' | 'likely' | 'sure';
 
 export interface Piece {
@@ -32,6 +34,27 @@ export function drawn(pieces: readonly string[], confidences: readonly number[],
   const [start, kept] = toWords(text, existing, same, commonEnd(text.slice(same), existing.slice(same)));
   const drawing = clipped(merged(slices(pieces, confidences, start, text.length - kept)));
   return { pieces: drawing, start, end: existing.length - kept };
+}
+
+/**
+ * The same for a draft that may replace closing brackets at the end of `existing` and write them itself: they stay, and
+ * it is drawn around them.
+ */
+export function drawnAround(pieces: readonly string[], confidences: readonly number[], existing: string): Drawing[] {
+  const text = pieces.join('');
+  const same = commonStart(text, existing);
+  const brackets = existing.slice(same);
+  if (!/^[)\]}]+$/.test(brackets) || !isSubsequence(brackets, text.slice(same))) {
+    return [drawn(pieces, confidences, existing)];
+  }
+  let from = same;
+  const part = (to: number, place: number): Drawing => {
+    const drawing = clipped(merged(slices(pieces, confidences, from, to)));
+    from = to + 1;
+    return { pieces: drawing, start: place, end: place };
+  };
+  const before = Array.from(brackets, (bracket, index) => part(text.indexOf(bracket, from), same + index));
+  return [...before, part(text.length, existing.length)];
 }
 
 /** Replacements cover whole words: `append` by `add`, not `ppen` by `dd`. */

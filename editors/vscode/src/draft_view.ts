@@ -1,6 +1,6 @@
 /** Drafts as text beside the code: not in the document, tinted by confidence, removed when the answer arrives. */
 import * as vscode from 'vscode';
-import { drawn, MOST_PIECES, type Piece, type Tint } from './draft_text';
+import { drawn, drawnAround, type Drawing, MOST_PIECES, type Piece, type Tint } from './draft_text';
 import type { Draft, DraftHole } from './wire';
 
 const COLORS: Readonly<Record<Tint, vscode.ThemeColor>> = {
@@ -32,7 +32,7 @@ export class DraftView implements vscode.Disposable {
     const document = openDocument(draft.uri);
     if (document?.version === draft.version) {
       const strike = draft.kind === 'action';
-      this.show(document, draft.holes.map((hole) => proposalOf(document, hole)), strike);
+      this.show(document, draft.holes.flatMap((hole) => proposalsOf(document, hole, strike)), strike);
     }
   }
 
@@ -76,10 +76,13 @@ export class DraftView implements vscode.Disposable {
   }
 }
 
-/** A hole of a draft as a proposal. */
-function proposalOf(document: vscode.TextDocument, { range, text, pieces, confidences }: DraftHole): Proposal {
+/** A hole of a draft as proposals: several where brackets in it stay. */
+function proposalsOf(document: vscode.TextDocument, hole: DraftHole, strike: boolean): Proposal[] {
+  const { range, text, pieces, confidences } = hole;
   const place = new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character);
-  return proposal(document, place, text, pieces, confidences);
+  return strike
+    ? [proposal(document, place, text, pieces, confidences)]
+    : drawnAround(pieces, confidences, document.getText(place)).map((drawing) => placed(document, place, text, drawing));
 }
 
 /** `text`, in pieces, for a place of a document; text already there is neither drawn again nor struck through. */
@@ -90,10 +93,13 @@ export function proposal(
   pieces: readonly string[],
   confidences: readonly number[],
 ): Proposal {
-  const drawing = drawn(pieces, confidences, document.getText(place));
+  return placed(document, place, text, drawn(pieces, confidences, document.getText(place)));
+}
+
+function placed(document: vscode.TextDocument, place: vscode.Range, whole: string, drawing: Drawing): Proposal {
   const at = document.offsetAt(place.start);
   const range = new vscode.Range(document.positionAt(at + drawing.start), document.positionAt(at + drawing.end));
-  return { range, pieces: drawing.pieces, whole: text };
+  return { range, pieces: drawing.pieces, whole };
 }
 
 function decoration({ range, pieces }: Proposal, slot: number): vscode.DecorationOptions[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Drawing, drawn, MOST_CHARACTERS, MOST_PIECES } from '../src/draft_text';
+import { type Drawing, drawn, drawnAround, MOST_CHARACTERS, MOST_PIECES } from '../src/draft_text';
 
 const text = ({ pieces }: Drawing): string => pieces.map((piece) => piece.text).join('');
 
@@ -16,6 +16,13 @@ test('what stands there already is not drawn again, at either end', () => {
   assert.equal(text(drawn(['os', '.path', '.join', '()'], [1, 1, 1, 1], 'os.p')), 'ath.join()');
   assert.equal(text(drawn(['name', ')'], [1, 1], ')')), 'name');
   assert.equal(text(drawn(['aa'], [1], 'aa')), '');
+});
+
+test('brackets that it replaces and writes itself stay where they are', () => {
+  const around = (existing: string): unknown => drawnAround(['w', ', h)', ' > 0) {'], [1, 1, 1], existing).map((part) => [text(part), part.end]);
+  assert.deepEqual(around('))'), [['w, h', 0], [' > 0', 1], [' {', 2]]);
+  assert.deepEqual(around('w))'), [[', h', 1], [' > 0', 2], [' {', 3]]);
+  assert.deepEqual(around(']'), [['w, h) > 0) {', 1]]);
 });
 
 test('what it is drawn in the stead of are the words that differ', () => {
