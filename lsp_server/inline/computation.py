@@ -14,7 +14,7 @@ from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
-from lsp_server.inline.suggestion import Suggestion
+from lsp_server.inline.suggestion import Suggestion, closers_for
 from lsp_server.syntax.lines import LINE_END
 
 _computation_numbers = count(1)
@@ -99,13 +99,13 @@ class FillComputation:
 
     def suggestions(self, result: FillResult) -> list[Suggestion]:
         """The candidates as suggestions for the current text, best first."""
-        texts = (candidate.texts[0] for candidate in result.candidates)
-        return [self._suggestion(f"{self.id}.{index}", text) for index, text in enumerate(texts)]
+        return [self._suggestion(f"{self.id}.{rank}", fill.texts[0]) for rank, fill in enumerate(result.candidates)]
 
     def _suggestion(self, id_: str, text: str) -> Suggestion:
         """A suggestion of `text` for the hole. The cursor stays before closing brackets that end both."""
         anchor, closers = self.anchor, self.anchor.replaced_suffix
-        if closers and not closers.strip(")]}") and text.endswith(closers):
+        is_inside = text.endswith(closers) and not closers_for(text.removesuffix(closers))
+        if closers and not closers.strip(")]}") and is_inside:
             original = anchor.original.removesuffix(closers)
             anchor, text = replace(anchor, end=anchor.end - len(closers), original=original), text.removesuffix(closers)
         return Suggestion(id_, anchor, text, self.hole, self.request.invoked)

@@ -29,10 +29,10 @@ class GhostText:
 
     def with_empty_range(self, text: str, cursor: int) -> "GhostText":
         """The same with an empty range at the cursor in `text`, if it replaces nothing after the cursor."""
-        typed = text[self.start : cursor]
-        suffix = text[cursor : self.end]
+        typed, suffix = text[self.start : cursor], text[cursor : self.end]
         end = len(self.text) - len(suffix)
-        if not (len(typed) < end and self.text.startswith(typed) and self.text.endswith(suffix)):
+        closes = bool(suffix and closers_for(self.text[len(typed) : end]))  # `suffix` would end what is inserted
+        if closes or not (len(typed) < end and self.text.startswith(typed) and self.text.endswith(suffix)):
             return self
         return GhostText(cursor, cursor, self.text[len(typed) : end])
 
@@ -104,7 +104,7 @@ class Suggestion:
         for end in range(len(current), anchor.cursor, -1):
             typed = current[:end]
             suffix = current[end:]
-            if self.continues(typed) and _closers_for(typed[anchor.cursor :]).startswith(suffix):  # by the editor
+            if self.continues(typed) and closers_for(typed[anchor.cursor :]).startswith(suffix):  # by the editor
                 return typed
         return current
 
@@ -118,7 +118,7 @@ class Suggestion:
         if not suffix.endswith(anchor.replaced_suffix):  # its brackets may be typed over
             closers, _ = unpaired(lexical_brackets(typed[anchor.cursor :]))
             return anchor.replaced_suffix == "".join(bracket for _, bracket in closers) + suffix
-        return _closers_for(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
+        return closers_for(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
@@ -132,7 +132,7 @@ class Suggestion:
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
 
 
-def _closers_for(typed: str) -> str:
+def closers_for(typed: str) -> str:
     """The brackets and quotes that close what `typed` opens, innermost first."""
     stack: list[str] = []
     for character in typed:

@@ -56,7 +56,7 @@ def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
     assert not types(computation_at("x = ‸\n"), "f", typed)
 
 
-@pytest.mark.parametrize(("fill", "replaced"), [("b)", ""), ("b);", ")")])
+@pytest.mark.parametrize(("fill", "replaced"), [("b)", ""), ("b);", ")"), ("b) + g(c)", ")")])
 def test_the_cursor_stays_before_brackets_that_nothing_follows(fill: str, replaced: str) -> None:
     (suggestion,) = computation_at("f(a, ‸)\n").suggestions(FillResult([FilledHoles("r", (fill,))], is_late=False))
     assert suggestion.ghost_text("f(a, )\n", Cursor(5)) == GhostText(5, 5 + len(replaced), fill if replaced else "b")
