@@ -90,10 +90,9 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         """The list is always incomplete, as each typed character may bring other suggestions."""
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
-        numbered = enumerate(suggestions)
         items = [
             completion_item(document, offset, index, suggestion, session.client_capabilities.encoding)
-            for index, suggestion in numbered
+            for index, suggestion in enumerate(suggestions)
         ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 

@@ -7,6 +7,7 @@ from typing import Any
 from lsprotocol import types
 from lsprotocol.types import CompletionItem, InlineCompletionItem
 
+from inference.ending import lexical_brackets, unpaired
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
@@ -39,13 +40,13 @@ def completion_item(
 ) -> CompletionItem | None:
     """The `index`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
     suggestion, ghost = suggested
-    start, text = _from_word(document, cursor, ghost)
+    start, end, text = _from_word(document, cursor, ghost)
     lines = text.strip().splitlines()
     if not lines:
         return None
     extra = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return CompletionItem(
-        label=_cut(lines[0]),
+        label=lines[0] if len(lines[0]) <= MAX_LABEL_CHARACTERS else f"{lines[0][: MAX_LABEL_CHARACTERS - 1]}…",
         label_details=types.CompletionItemLabelDetails(detail=extra or None, description=_LABEL),
         detail=_LABEL + extra,
         kind=types.CompletionItemKind.Text,
@@ -55,7 +56,7 @@ def completion_item(
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
         commit_characters=[],  # typing on, as a `.` or a `(`, is no acceptance of a whole fill
-        text_edit=types.TextEdit(lsp_range(document.lines, start, ghost.end, encoding), text),
+        text_edit=types.TextEdit(lsp_range(document.lines, start, end, encoding), text),
         command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )
@@ -76,20 +77,19 @@ def with_documentation(item: CompletionItem, *, markdown: bool) -> CompletionIte
     return item
 
 
-def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, str]:
-    """The edit's start and text, without anything typed before the word at the cursor."""
+def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, int, str]:
+    """The edit's start, end and text: from the word up to brackets it would replace, where Helix loses the cursor."""
     typed = document.text[ghost.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
     done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
-    return ghost.start + done, ghost.text[done:]
+    replaced, (closers, _) = document.text[cursor : ghost.end], unpaired(lexical_brackets(ghost.text))
+    if replaced and not replaced.strip(")]}") and closers:
+        return ghost.start + done, cursor, ghost.text[done : closers[0][0]]
+    return ghost.start + done, ghost.end, ghost.text[done:]
 
 
 def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Command:
     return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri, *line])
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= MAX_LABEL_CHARACTERS else line[: MAX_LABEL_CHARACTERS - 1] + "…"
 
 
 def _language_of(data: Any) -> str | None:

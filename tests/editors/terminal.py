@@ -7,8 +7,6 @@ from pathlib import Path
 from tests.editors.places import environment, program, until
 from tests.editors.vscode.private_network import PrivateNetwork
 
-ESCAPE_S = 0.5
-
 
 class Terminal:
     """Runs `words` in `folder`, which is also the home of its user. Each has a tmux server of its own."""
@@ -30,7 +28,7 @@ class Terminal:
         for key in keys:
             self._command(*self._tmux, "send-keys", key)
             if key == "Escape":  # a program that reads the next key together with it takes both for Alt and that key
-                time.sleep(ESCAPE_S)
+                time.sleep(0.5)
 
     def type(self, text: str) -> None:
         self._command(*self._tmux, "send-keys", "-l", text)
