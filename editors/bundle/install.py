@@ -27,6 +27,7 @@ HOME = (Path.home() / ".infill-ls").resolve()  # both plugins look for the serve
 ABOUT = "bundle.json"
 TRY = "import torch, inference.worker, lsp_server.server"
 ODD = set('$`\\"*?[]{}')
+"""Characters that pip's launchers or Neovim's runtimepath do not take in a folder's name."""
 SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 IS_USED = """if True:
     import asyncio, contextlib, os, psutil, sys
@@ -282,8 +283,8 @@ def install(folder: Path) -> None:
     odd = "".join(sorted(set(folder.as_posix()) & ODD))
     if odd and not before:
         raise InstallError(
-            f"{folder} has {odd} in its name: a shell could not start what pip puts there, or Neovim finds no plugin. "
-            "Choose another with --folder FOLDER"
+            f"{folder} has {odd} in its name, so infill-ls would not start from there, or Neovim would not find "
+            "its plugin. Choose another folder with --folder FOLDER"
         )
     needed = about["environment_bytes"] + bytes_in(HERE / "models")
     say("infill-ls {version} for {platform}, Python {python}, with the model {model}".format(**about))

@@ -41,7 +41,7 @@ _LATE_SHARE = 0.25
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE_MESSAGE = "no answer within {:.0f} ms; try again, or raise deadlineMs.{}"
-ASK = 'ask for it ("Infill: Fill at Cursor" in VS Code, :Infill fill in Neovim, elsewhere a code action on ???)'
+ASK = 'ask for it ("Infill: Fill at Cursor" in VS Code, :Infill fill in Neovim, elsewhere write ??? and fill it)'
 UNSURE_MESSAGE = f"the model is not sure enough of its first words; change the setting suggestions, or {ASK}"
 MIN_PROB_BY_SETTING = {"calm": 0.7, "balanced": 0.47, "eager": 0.3}
 """By the setting `suggestions`: an automatic suggestion ends before its first token less likely than this."""
