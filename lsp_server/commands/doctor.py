@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from shutil import which
@@ -98,9 +98,10 @@ def _examine(args: argparse.Namespace, report: OnActivity) -> Iterator[CheckResu
     if settings.partner.url and not options.partner:
         yield from _examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), report)
     yield from _edit_model(settings, report)
-    if (size := sum(file.stat().st_size for file in quantised_folder().rglob("*.safetensors"))) >= 1e6:
-        advice = "delete what you like of it: the next start of a model that needs it writes it again"
-        yield CheckResult("quantised weights", Grade.OK, f"{format_bytes(size)} in {quantised_folder()}", advice)
+    with suppress(OSError):  # a worker may be writing them
+        if (size := sum(file.stat().st_size for file in quantised_folder().rglob("*.safetensors"))) >= 1e6:
+            advice = "delete what you like of it: the next start of a model that needs it writes it again"
+            yield CheckResult("quantised weights", Grade.OK, f"{format_bytes(size)} in {quantised_folder()}", advice)
     yield from examine_settings(configuration)
     if args.file:
         ask = None if options_problem(options) else lambda *hole: asyncio.run(_suggest(options, settings, *hole))

@@ -52,7 +52,8 @@ async def probe_catalogue(device: str | None, report: OnActivity = lambda _: Non
 
 def recommended_model(catalogue: dict[str, Any]) -> dict[str, Any]:
     """The model for a new user of this machine."""
-    return next(dict(model) for model in catalogue["models"] if model["name"] == catalogue["recommended"])
+    (best,) = (model for model in catalogue["models"] if model["name"] == catalogue["recommended"])
+    return dict(best)
 
 
 def better_model_offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:

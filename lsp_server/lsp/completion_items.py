@@ -82,7 +82,8 @@ def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, 
     typed = document.text[ghost.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
     done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
-    replaced, (closers, _) = document.text[cursor : ghost.end], unpaired(lexical_brackets(ghost.text))
+    replaced = document.text[cursor : ghost.end]
+    closers, _ = unpaired(lexical_brackets(ghost.text))
     if replaced and not replaced.strip(")]}") and closers:
         return ghost.start + done, cursor, ghost.text[done : closers[0][0]]
     return ghost.start + done, ghost.end, ghost.text[done:]
