@@ -63,15 +63,15 @@ async def test_a_command_changes_its_holes_alone(
 
 async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start: Start) -> None:
     await User(await start(PATIENT), CODE).surely_fill("fillHole", (1, 15))  # the model is loaded
-    hurried = {**PATIENT, "deadlineMs": {"automatic": 1_000, "invoked": 10}}
-    user = User(await start(hurried), "".join(f"value_{number} = ???\n" for number in range(60)))
+    hurried = await start({**PATIENT, "deadlineMs": {"automatic": 1_000, "invoked": 10}})
+    await hurried.becomes("ready")
+    user = User(hurried, "".join(f"value_{number} = ???\n" for number in range(60)))
     for _ in range(ATTEMPTS):
         answer = await user.fill("fillFile", *EVERYWHERE)
         if answer["applied"]:
             break
         assert answer["reason"].startswith("no answer within 10 ms")
-    left = user.text.count("???")
-    assert 0 < left < 60
+    assert 0 < (left := user.text.count("???")) < 60
     assert answer["reason"].startswith(f"{left} of 60 holes were left unchanged")
 
 
