@@ -1,6 +1,7 @@
 """The dispatcher: each request gets one reply, and internal errors stay internal."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -96,18 +97,20 @@ async def test_cancelled_before_it_began_or_twice_is_answered_once(tested: Serve
 
 
 async def test_drain_answers_even_what_will_not_stop(tested: ServerUnderTest) -> None:
+    released = asyncio.Event()
+
     async def stubborn(_: Any) -> str:
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.2)
+        await released.wait()
         return "late"
 
     tested.add("test/stubborn", stubborn)
     tested.send(id=1, method="test/stubborn")
     await settle()
     await tested.server.protocol.drain(0.01)
-    await asyncio.sleep(0.3)
+    released.set()
+    await settle()
     assert [message["error"]["code"] for message in tested.output.messages] == [-32800]
 
 
