@@ -104,9 +104,9 @@ class _Pause:
     async def wait(self, deadline: Deadline) -> None:
         """Waits until the pause is over. Raises ServerError if that is after the deadline."""
         while (remaining_s := self._until - time.monotonic()) > 0:
-            if self._until > deadline.time_s and self._error is not None:
-                raise ServerError(str(self._error), self._error.status)
             jitter_s = random.uniform(0.0, min(remaining_s / 2, _JITTER_S))  # noqa: S311
+            if self._until + jitter_s > deadline.time_s and self._error is not None:
+                raise ServerError(str(self._error), self._error.status)
             await asyncio.sleep(remaining_s + jitter_s)
 
 
