@@ -97,9 +97,9 @@ def fill(request_id: str = "r", *, max_steps: int = 2, **other: object) -> Infil
 
 
 def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
-    """A request that takes seconds, and tells of each step."""
+    """A request that takes minutes unless it is cancelled, and tells of each step."""
     segments = (PinnedText("def f(x):\n"), Hole(min_tokens=80, max_tokens=80), PinnedText("\n    return x\n"))
-    more = {"segments": segments, "max_steps": 80, "candidates": 8, "drafts": True}
+    more = {"segments": segments, "max_steps": messages.MAX_STEPS, "candidates": 8, "drafts": True}
     return InfillRequest(request_id, **{**more, **other})
 
 

@@ -122,11 +122,12 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
 
 def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
     """Where the time of a key press went, in ms, by its stages and the ends of the worker's requests."""
-    engine = sum(ms for ended_at, ms in ended if press["asked"] <= ended_at <= press["answered"] + 0.005)
+    answer = (press["answered"] - press["asked"]) * 1000
+    engine = min(sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005), answer)
     return {
         "total": (press["painted"] - press["key"]) * 1000,
         "editor": (press["asked"] - press["key"]) * 1000,
-        "server": max((press["answered"] - press["asked"]) * 1000 - engine, 0.0),
+        "server": answer - engine,
         "engine": engine,
         "paint": (press["painted"] - press["answered"]) * 1000,
     }

@@ -5,7 +5,7 @@
 
 (setq native-comp-enable-subr-trampolines nil) ; lsp-mode would have one compiled, and the unpacked Emacs cannot
 (require 'eglot)
-(setq eglot-sync-connect 60 eglot-confirm-server-edits nil eglot-autoshutdown t inhibit-interaction nil make-backup-files nil)
+(setq eglot-sync-connect 60 jsonrpc-default-request-timeout 60 eglot-confirm-server-edits nil eglot-autoshutdown t inhibit-interaction nil make-backup-files nil)
 
 (defun infill-test-open (file)
   "Visit FILE, with its server connected and the model loaded."

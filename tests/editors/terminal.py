@@ -1,7 +1,6 @@
 """A program in a real terminal (tmux), driven by keys and read from its screen."""
 
 import subprocess
-import time
 from pathlib import Path
 
 from tests.editors.places import environment, program, until
@@ -25,10 +24,8 @@ class Terminal:
         )
 
     def press(self, *keys: str) -> None:
-        for key in keys:
-            self._command(*self._tmux, "send-keys", key)
-            if key == "Escape":  # a program that reads the next key together with it takes both for Alt and that key
-                time.sleep(0.5)
+        for key in keys:  # a program that reads Escape together with the next key takes both for Alt and that key
+            self._command(*self._tmux, "send-keys", *[key] * (2 if key == "Escape" else 1))
 
     def type(self, text: str) -> None:
         self._command(*self._tmux, "send-keys", "-l", text)

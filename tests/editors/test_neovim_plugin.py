@@ -1,8 +1,6 @@
 """The Neovim plugin's additions: partial accepts, drafts that settle, commands, status, clear error messages."""
 
-import os
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +169,9 @@ def test_a_new_user_chooses_once_but_not_while_typing(
     neovim = start_neovim(LINE, init)
     until(lambda: neovim.lua("return answers > 0"), "the server could not look at this machine")
     assert neovim.lua("return #asked == 0")
-    runtime.chmod(0o700)
     neovim.type("A")
+    until(lambda: neovim.rpc.api.get_mode()["mode"] == "i", "text is inserted")
+    runtime.chmod(0o700)
     waiting = "return #vim.api.nvim_get_autocmds({ event = 'ModeChanged', pattern = '*:n' }) > 0"
     until(lambda: neovim.lua(waiting), "it looks again until it knows, and waits for normal mode")
     assert neovim.lua("return #asked == 0 and vim.uv.fs_stat(told_file) == nil")
@@ -252,18 +251,16 @@ def test_a_command_is_about_what_is_selected(
     assert (found["end"]["line"], found["end"]["character"]) == end
 
 
-def test_a_command_that_is_cancelled_changes_nothing(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    """The worker stands still meanwhile, so that nothing but the cancelling can end it."""
+def test_a_command_that_is_cancelled_changes_nothing(
+    start_neovim: StartNeovim, plugin_init: Path, model: Partner
+) -> None:
+    """The model answers nobody meanwhile, so that nothing but the cancelling can end it."""
     neovim = start_neovim(HOLES, plugin_init).attached()
-    worker = neovim.status()["pid"]
-    os.kill(worker, signal.SIGSTOP)
-    try:
+    with model.held():
         neovim.type(":Infill file<CR>")
-        until(lambda: "pending workspace/executeCommand" in neovim.recorded("requests"), "the command is sent")
+        model.until_asked()
         neovim.type(":Infill cancel<CR>")
         until(lambda: "complete workspace/executeCommand" in neovim.recorded("requests"), "the command has ended")
-    finally:
-        os.kill(worker, signal.SIGCONT)
     assert neovim.text == HOLES
     assert neovim.said == []
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
-from tests.workers import PATIENCE_S, StartWorker, long_fill
+from tests.workers import PATIENCE_S, StartWorker, long_fill, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are stopped with Linux's ptrace")
 
@@ -45,18 +45,18 @@ class Hang:
         return int(self._libc.ptrace(what, self._thread, None, None))
 
 
-async def busiest_thread(pid: int) -> int:
-    def used() -> dict[int, float]:
-        return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
+async def busy_thread(pid: int) -> int:
+    def busy() -> list[int]:
+        return [each.id for each in threads() if each.id != pid and each.user_time > before.get(each.id, 0.0) + 0.2]
 
-    before = used()
-    await asyncio.sleep(0.5)
-    return max((seconds - before.get(thread, 0.0), thread) for thread, seconds in used().items() if thread != pid)[1]
+    threads = psutil.Process(pid).threads
+    before = {thread.id: thread.user_time for thread in threads()}
+    return (await until(busy))[0]
 
 
 async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
     """Stop the engine in a step, at a point where it does not hold the interpreter: the worker still answers."""
-    hang = Hang(await busiest_thread(pid))
+    hang = Hang(await busy_thread(pid))
     async with asyncio.timeout(PATIENCE_S):
         while not (await client.responds_within(0.5) and client.last_status and client.last_status.step_s > 0):
             hang.go_on()

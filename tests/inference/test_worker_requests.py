@@ -32,7 +32,7 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawCl
     draft = await client.first_draft()
     client.send(Cancel("a"), Cancel("a"))
     assert (await client.final("a")).outcome is Outcome.CANCELLED
-    assert draft.step < 80
+    assert draft.step < messages.MAX_STEPS
     await client.becomes(is_idle)
     client.send(fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE
@@ -40,8 +40,7 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawCl
 
 async def test_the_worker_is_free_once_a_client_vanishes(resident: WorkerPaths) -> None:
     client, witness = await RawClient.open(resident), await RawClient.open(resident)
-    without_end = messages.MAX_STEPS  # minutes, if they ran on
-    client.send(*(long_fill(str(number), max_steps=without_end) for number in range(6)))
+    client.send(*(long_fill(str(number)) for number in range(6)))
     await client.first_draft()
     before = await witness.status()
     assert before.state is messages.WorkerState.BUSY

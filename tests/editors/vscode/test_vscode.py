@@ -103,14 +103,19 @@ def test_drafts_settle_before_a_suggestion(window: Window) -> None:
 
 
 def test_the_light_bulb_fills_all_holes_and_changes_nothing_else(window: Window) -> None:
-    window.open("bulb.py", HOLES)
-    window.go_to(9, 32)
-    titles = window.light_bulb()
-    pictures.take(window, "light-bulb", width=730, height=340)
-    window.pick(next(title for title in titles if "3 holes" in title))
-    until(lambda: "???" not in window.page.locator(".view-lines").first.inner_text(), "the holes are filled")
-    assert is_filled(window.saved(), HOLES)
-    assert len(set(window.drafts)) > 1
+    """Tried again where a busy machine showed all drafts in one frame."""
+    for attempt in range(8):
+        seen = len(window.drafts)
+        window.open(f"bulb-{attempt}.py", HOLES)
+        window.go_to(9, 32)
+        titles = window.light_bulb()
+        pictures.take(window, "light-bulb", width=730, height=340)
+        window.pick(next(title for title in titles if "3 holes" in title))
+        until(lambda: "???" not in window.page.locator(".view-lines").first.inner_text(), "the holes are filled")
+        assert is_filled(window.saved(), HOLES)
+        if len(set(window.drafts[seen:])) > 1:
+            return
+    pytest.fail("no drafts were ever seen")
 
 
 def test_a_fill_is_previewed_and_taken_with_enter(window: Window) -> None:

@@ -174,7 +174,7 @@ def test_nothing_is_fetched_twice(hub: Hub, home: Path, pull: Pull) -> None:
 
 
 def test_without_a_terminal_lines_say_how_far_it_is(hub: Hub, pull: Pull) -> None:
-    hub.pause_s = 2.5
+    hub.pause_s = 4.5
     assert re.search(r"^  [1-9] of 9 MB$", pull().stdout, re.MULTILINE)
 
 

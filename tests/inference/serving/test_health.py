@@ -2,7 +2,8 @@
 
 from inference.messages import Done, ErrorCode, Failed, FilledHoles, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.scheduler import JobEvent
-from inference.serving.worker_service import MAX_UNANSWERED, BackendHealth
+from inference.serving.worker_service import MAX_UNANSWERED, BackendHealth, WorkerService
+from tests.inference.remote.asking import arguments
 
 ASKED = InfillRequest("r", ())
 SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
@@ -39,3 +40,9 @@ def test_slow_or_unasked_server_is_no_problem() -> None:
 def test_another_problem_is_news_and_the_same_is_not() -> None:
     news, status = heard(*(Failed("r", ErrorCode.SERVER, words) for words in ("503", "503", "401")))
     assert (news, status.server_problem) == ([True, False, True], "401")
+
+
+async def test_a_request_after_a_failure_is_told_of_it() -> None:
+    service = WorkerService(arguments("embedded"))
+    service.on_failure(ErrorCode.MODEL, "no such model")
+    assert service.submit(None, ASKED) == Failed("r", ErrorCode.MODEL, "no such model")  # type: ignore[arg-type]

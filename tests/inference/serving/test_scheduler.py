@@ -158,7 +158,7 @@ async def engine_thread() -> AsyncIterator[tuple[ScriptedEngine, Asker]]:
     asker.queue.start(opened)
     yield engine, asker
     await asker.queue.close()
-    assert asker.queue.job_counts() == (0, 0)
+    await until(lambda: asker.queue.job_counts() == (0, 0))
 
 
 async def test_a_failing_step_fails_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -261,7 +261,7 @@ async def test_who_has_fewer_requests_is_next(who: str) -> None:
 async def test_what_a_server_does_to_one_request_ends_no_other() -> None:
     async with served() as (server, asker):
         asker.ask("good")
-        asker.ask("late", deadline_ms=50)
+        asker.ask("late", deadline_ms=3_000)
         await until(lambda: len(server.fills) == 2)
         asker.ask("without a hole", segments=())
         assert await asker.end("without a hole") is ErrorCode.BAD_REQUEST

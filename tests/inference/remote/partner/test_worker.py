@@ -35,6 +35,8 @@ async def test_a_worker_says_where_text_goes_and_ends_when_told(start_worker: St
         assert (await client.final("unwanted")).outcome is Outcome.CANCELLED
         client.send(Shutdown())
         await client.becomes(lambda now: now.state is WorkerState.STOPPING)
+        client.send(fill("too late"))
+        assert (await client.final("too late")).code is ErrorCode.STOPPED
         server.hold.set()
         assert isinstance(await client.final("wanted"), Done)
         assert await process.exit_status() == 0
