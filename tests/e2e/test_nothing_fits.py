@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import EVERYWHERE, RawClient
 from tests.e2e.test_quiet import reason
 from tests.e2e.user import User
@@ -39,13 +40,13 @@ async def test_on_the_command_line(useless: ScriptedWorker, tmp_path: Path) -> N
 
 
 async def test_in_the_answer_to_a_command(useless: ScriptedWorker) -> None:
-    client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
+    client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]), PATIENT)
     assert await User(client, "x = ???\n").fill("fillFile", *EVERYWHERE) == {"applied": False, "reason": WHY}
     assert await client.quit() == 0
 
 
 async def test_the_status_and_doctor_say_why_nothing_comes(useless: ScriptedWorker, tmp_path: Path) -> None:
-    client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]))
+    client = await RawClient.start(Path(os.environ[FOLDER_VARIABLE]), PATIENT)
     user = User(client, "x = ‸\n")
     assert await user.complete() == []
     assert await reason(user) == WHY

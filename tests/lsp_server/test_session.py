@@ -33,7 +33,7 @@ Start = Callable[..., Session]
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
-    request = InlineRequest(Cursor(4), FillBudget(1, Deadline(1000), None), "???")
+    request = InlineRequest(Cursor(4), FillBudget(1, Deadline(60_000), None), "???")
     answer = service.complete(uri, request)
     assert isinstance(answer, asyncio.Future), "nothing is known yet"
     ((suggestion, _),) = await answer
@@ -58,6 +58,7 @@ async def working(
         async with scripted_worker() as worker:
             worker.fills = [*fills] or None
             session = InfillServer({}).session
+            options["deadlineMs"] = {"automatic": 60_000}
             session.start(ClientCapabilities(inline_completion=True), options, folders)
             yield session, worker
             await end_session(session)
@@ -255,7 +256,7 @@ async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pyt
     text = "def f():\r    \r"
     async with working(monkeypatch, "x = 1\n    return x", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, text)
-        request = InlineRequest(Cursor(len(text) - 1), FillBudget(1, Deadline(1000), None), "???")
+        request = InlineRequest(Cursor(len(text) - 1), FillBudget(1, Deadline(60_000), None), "???")
         answer = session.feature(InlineService).complete(URI, request)
         assert isinstance(answer, asyncio.Future)
         ((_, fill),) = await answer

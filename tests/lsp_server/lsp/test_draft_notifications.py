@@ -1,12 +1,15 @@
 """`infill/draft` is sent no more often than an eye can follow, and never for a text that is gone."""
 
-import time
+from types import SimpleNamespace
+
+import pytest
 
 from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import HoleDraft
-from lsp_server.lsp.draft_notifications import INTERVAL_S, DraftSender
+from lsp_server.lsp import draft_notifications
+from lsp_server.lsp.draft_notifications import INTERVAL_S, PAUSE_RATIO, DraftSender
 
 DOCUMENT = Document("file:///a.py", "python", 7, "s = '😀'; x = \n")
 HOLE = HoleDraft(13, 13, "1", ("1",), (0.5,))
@@ -23,17 +26,19 @@ def draft(step: int) -> Draft:
     return Draft("r", step, 8, (("1",),), ((0.5,),))
 
 
-def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:
-    sent = Sent()
+def test_a_pause_follows_a_draft_that_took_long_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, now_s = Sent(), 0.0
+    monkeypatch.setattr(draft_notifications, "time", SimpleNamespace(monotonic=lambda: now_s))
 
     def slow() -> list[HoleDraft]:
-        time.sleep(INTERVAL_S)
+        nonlocal now_s
+        now_s += INTERVAL_S
         return [HOLE]
 
-    for step in range(2):
-        sent.sender.send(draft(step), DOCUMENT, slow)
-        time.sleep(INTERVAL_S)
-    assert len(sent) == 1
+    for pause, count in ((0, 1), (PAUSE_RATIO - 0.5, 1), (1, 2)):
+        now_s += pause * INTERVAL_S
+        sent.sender.send(draft(1), DOCUMENT, slow)
+        assert len(sent) == count
 
 
 def test_nothing_is_sent_without_something_to_show() -> None:

@@ -12,7 +12,7 @@ from lsp_server.cli import main
 from lsp_server.usage import statistics
 from lsp_server.usage.statistics import STATE_VARIABLE, CounterKey, StatisticsWriter, today, usage_file
 from tests.lsp_server.usage.records import counts
-from tests.workers import until
+from tests.workers import PATIENCE_S, until
 
 KEY = CounterKey(today(), "python", "typing", "shown")
 
@@ -20,6 +20,8 @@ KEY = CounterKey(today(), "python", "typing", "shown")
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    for limit in ("_LOCK_TIMEOUT_S", "CLOSE_S"):  # a busy disk takes longer
+        monkeypatch.setattr(statistics, limit, PATIENCE_S)
     return usage_file()
 
 
