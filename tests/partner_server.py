@@ -9,8 +9,8 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,7 @@ class PartnerServer(HttpServer):
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path, headers, body = request.path, request.headers, request.json
         if path == "/v1/models":
+            await self.unless_gone(reader, self.hold.wait())
             known = {"max_model_len": self.max_model_len} if self.max_model_len else {}
             listed = {"object": "list", "data": [{"id": self.name, "object": "model", **known}]}
             writer.write(response(200, listed if self.models is None else self.models))
@@ -226,3 +227,11 @@ def _event(writer: asyncio.StreamWriter, value: object) -> None:
 
 def partner_server(port: int = 0, **settings: Any) -> AbstractAsyncContextManager[PartnerServer]:
     return listening(PartnerServer(**settings), port)
+
+
+@asynccontextmanager
+async def loading_server() -> AsyncIterator[PartnerServer]:
+    """One that says what it serves once its `hold` is set: for so long its worker loads."""
+    async with partner_server() as server:
+        server.hold.clear()
+        yield server

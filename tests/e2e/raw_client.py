@@ -237,7 +237,7 @@ class RawClient:
         for _ in range(_STALE):
             began = time.monotonic()
             await self.status()
-            if time.monotonic() - began >= REFRESH_S / 2:
+            if time.monotonic() - began >= REFRESH_S:
                 return
         raise AssertionError("the worker is not held")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import PinnedText
+from inference.messages import PinnedText, Snippet
 from lsp_server.diagnosis.workers import survey_workers
 from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
@@ -15,7 +15,7 @@ from tests.e2e.raw_client import EVERYWHERE, RawClient, Refused
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
 from tests.inference.models.random_model import save_random_checkpoint
-from tests.workers import fill, infill_ls, kill
+from tests.workers import fill, infill_ls, kill, poll
 
 HELPERS = "def load(path, strict):\n    return path\n"
 DOCUMENT = "from helpers import load\n\nx = ‸\ny = ???\n"
@@ -58,11 +58,17 @@ async def test_fills_and_actions_show_pieces_of_other_files(chat: WorkerOptions,
         for name in ("a.py", "b.py", ".env"):
             (project / name).touch()
             User(client, f"# {name}\n{DOCUMENT}", uri=(project / name).as_uri())
-        user = User(client, DOCUMENT, uri=(project / "main.py").as_uri())
-        await user.complete()
-        action = next(action for action in await user.actions(*EVERYWHERE) if "hole" in action["title"])
-        with suppress(Refused):  # the noise may be no fill at all
-            await user.resolved(action)
+
+        async def shown() -> bool:
+            relay.requests.clear()
+            user = User(client, DOCUMENT, uri=(project / "main.py").as_uri())
+            await user.complete()
+            action = next(action for action in await user.actions(*EVERYWHERE) if "hole" in action["title"])
+            with suppress(Refused):  # the noise may be no fill at all
+                await user.resolved(action)
+            return all(request.context for request in relay.requests)
+
+        await poll(shown, bool)  # a busy machine may find nothing in time
         status = await client.status()
     assert (status["contextTokens"] > 0, status["lastFailure"]) == (True, None)
     assert len(relay.requests) >= 2  # more are sent where no answer fits
@@ -86,11 +92,17 @@ async def test_the_command_shows_imports_and_far_parts(chat: WorkerOptions, proj
     (project / "infill-ls.toml").write_text('secretGlobs = ["hidden.py"]\n')
     (project / "hidden.py").write_text(HELPERS)
     (project / "linked.py").symlink_to(".env")
-    (project / "main.py").write_text(f"{IMPORTING}x = load(path)\n" + "1 + 1\n" * 20_000 + "load(path)\ny = ???\n")
+    between = f"# {'-' * 97}\n" * 1_200
+    (project / "main.py").write_text(f"{IMPORTING}x = load(path)\n{between}load(path)\ny = ???\n")
     words = ("fill", project / "main.py", "--model", chat.model, "--device", "cpu", "--steps", 1)
     async with relayed(chat, project) as (relay, _):
         enabled = "true" if shown else "false"
-        await asyncio.to_thread(infill_ls, *words, folder=relay.folder, INFILL_LS_CONTEXT_ENABLED=enabled)
-    context = relay.requests[0].context
+
+        async def found() -> tuple[Snippet, ...]:
+            relay.requests.clear()
+            await asyncio.to_thread(infill_ls, *words, folder=relay.folder, INFILL_LS_CONTEXT_ENABLED=enabled)
+            return relay.requests[0].context
+
+        context = await poll(found, lambda context: context or not shown)  # see above
     assert [snippet.path for snippet in context] == shown
     assert all("load(path" in snippet.text for snippet in context)

@@ -9,7 +9,9 @@ import pytest
 
 from tests.e2e.conftest import Start, alone
 from tests.e2e.raw_client import Refused
+from tests.e2e.test_refine import by_partner
 from tests.e2e.user import User
+from tests.partner_server import loading_server
 from tests.workers import infill_ls
 
 MARKED = "x = ‸\ny = ???\n"
@@ -32,7 +34,7 @@ async def test_an_automatic_completion_is_answered_by_its_deadline(start: Start)
 
 
 async def test_while_the_model_loads_everybody_is_told_so() -> None:
-    async with alone(within(1, 1)) as client:
+    async with loading_server() as server, alone(by_partner(server, "chat", **within(1, 1))) as client:
         user = User(client, MARKED)
         assert await user.complete(invoked=False) == []
         assert client.shown == [], "what appears by itself says nothing"
@@ -46,11 +48,10 @@ async def test_while_the_model_loads_everybody_is_told_so() -> None:
             assert await user.complete() == []
         (told,) = client.shown
         assert LOADING in told
-        await client.becomes("ready")
 
 
 async def test_who_asks_is_told_that_the_worker_is_stopped(start: Start) -> None:
-    client = await start(within(400))
+    client = await start(within(400, 60_000))
     await User(client, MARKED).complete(invoked=False)
     other, user = [User(client, MARKED) for _ in range(2)]
     async with client.holding_the_worker() as pid:

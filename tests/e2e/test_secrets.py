@@ -15,7 +15,7 @@ from tests.e2e.dead_mount import can_mount
 from tests.e2e.raw_client import EVERYWHERE, SERVER, RawClient
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
-from tests.workers import fill
+from tests.workers import fill, poll
 
 MARKED = "total = ‸???\n"
 
@@ -154,6 +154,7 @@ async def test_dead_and_circular_links_are_ordinary_documents(client: RawClient,
 async def test_of_many_documents_opened_at_once_each_is_filled(client: RawClient, relay: Relay, home: Path) -> None:
     users = [User(client, MARKED, uri=f"{home.as_uri()}/{number}.py") for number in range(300)]
     for user in users[-3:]:
+        await poll(lambda uri=user.uri: client.status(uri), lambda status: status["off"] is None)
         await user.complete()
     assert len(relay.requests) == 3
 

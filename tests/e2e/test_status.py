@@ -1,13 +1,14 @@
 """`infill/status` and `infill/didChangeStatus`: the model's state, at any time."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Start, alone
 from tests.e2e.raw_client import RawClient, Refused, capable
+from tests.e2e.test_refine import by_partner
 from tests.e2e.user import User
+from tests.partner_server import loading_server
 from tests.workers import until
 
 
@@ -71,14 +72,16 @@ async def test_it_says_why_nothing_comes_at_a_position(client: RawClient) -> Non
 
 async def test_loading_shows_progress_and_survives_a_cancel() -> None:
     """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
-    async with alone() as client:
+    async with loading_server() as server, alone(by_partner(server, "chat")) as client:
         user = User(client, "x = ‸")
         impatient = user.ask(invoked=True)
-        await asyncio.sleep(0.3)
+        await until(lambda: user.told("$/progress"))
         user.retype("y")  # what was asked about is gone
         assert await user.items(impatient) == []
         user.cursor = 1
-        await user.complete()
+        asked = user.ask(invoked=True)
+        server.hold.set()
+        await user.items(asked)
         (token,) = {note["token"] for note in user.told("$/progress")}
     kinds = user.kinds(token)
     assert (kinds[0], kinds[-1], kinds.count("end")) == ("begin", "end", 1)

@@ -1,18 +1,16 @@
 """Suggestions at the cursor, and their life while the user types, accepts and rejects; worker and model are real."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from lsp_server.inline.service import GRACE_S
 from tests import reference
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
-from tests.workers import ATTEMPTS
+from tests.workers import ATTEMPTS, poll
 
 CANCELLED = -32800
 BODY = "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n"
@@ -38,7 +36,7 @@ async def test_abandoned_cancelled_request_stops_the_worker(start: Start) -> Non
         await user.client.has_handed_on()
         user.client.cancel(asked)
         assert (await user.client.reply(asked))["error"]["code"] == CANCELLED
-        await asyncio.sleep(2 * GRACE_S)
+        await poll(user.client.status, lambda status: not status["computing"])
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 

@@ -79,6 +79,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterato
     link = tmp_path / "a.py"
     link.symlink_to("main.py")
     async with working(monkeypatch) as (session, worker):
+        await session.worker.client.load()  # no deadline waits for that
         yield Scene(session, worker, link)
 
 
