@@ -92,7 +92,7 @@ async def test_the_command_shows_imports_and_far_parts(chat: WorkerOptions, proj
     (project / "infill-ls.toml").write_text('secretGlobs = ["hidden.py"]\n')
     (project / "hidden.py").write_text(HELPERS)
     (project / "linked.py").symlink_to(".env")
-    between = f"# {'-' * 97}\n" * 1_200
+    between = f"{' ' * 99}\n" * 1_200
     (project / "main.py").write_text(f"{IMPORTING}x = load(path)\n{between}load(path)\ny = ???\n")
     words = ("fill", project / "main.py", "--model", chat.model, "--device", "cpu", "--steps", 1)
     async with relayed(chat, project) as (relay, _):
