@@ -35,12 +35,13 @@ class HttpServer:
     """`running` requests are being answered just now; of `aborted` ones the client has gone first.
 
     `requests` are all so far. With a `token`, one without it is refused. `hold` is cleared by a test that wants answers
-    held back.
+    held back; where it `holds` them from the start, until that is set.
     """
 
     url: str = ""
     token: str = ""
     requests: list[HttpRequest] = field(default_factory=list)
+    holds: bool = False
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     running: int = 0
     aborted: int = 0
@@ -104,7 +105,8 @@ async def listening(
     server: _Server, port: int = 0, certified: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[_Server]:
     """The server while it runs; over TLS where it has a certificate."""
-    server.hold.set()
+    if not server.holds:
+        server.hold.set()
     opened = await asyncio.start_server(server.serve, "127.0.0.1", port, ssl=certified)
     server.url = f"{'https' if certified else 'http'}://{host}:{opened.sockets[0].getsockname()[1]}"
     try:

@@ -8,9 +8,8 @@ import asyncio
 import json
 import math
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +31,7 @@ _SURE = 0.9
 
 @dataclass(frozen=True)
 class Asked:
-    """One request to fill a hole. `kind` is one of KINDS, `at` in `time.monotonic()` seconds.
+    """One request to fill a hole. `kind` is one of KINDS.
 
     `prefix` and `suffix` are what it was shown around the hole, `draft` what the hole held (chat alone).
     """
@@ -43,7 +42,6 @@ class Asked:
     draft: str
     body: dict[str, Any]
     headers: dict[str, str]
-    at: float
 
 
 def sensible(asked: Asked) -> str:
@@ -140,18 +138,17 @@ class PartnerServer(HttpServer):
 
 def _read(path: str, body: dict[str, Any], headers: dict[str, str]) -> Asked | None:
     """What is asked; None where no API has such a path."""
-    now = time.monotonic()
     match path:
         case "/infill":
             before = body["input_prefix"] + body.get("prompt", "")
-            return Asked("infill", before, body["input_suffix"], "", body, headers, now)
+            return Asked("infill", before, body["input_suffix"], "", body, headers)
         case "/v1/chat/completions":
             before, after, draft = _shown(body["messages"][-1]["content"])
-            return Asked("chat", before, after, draft, body, headers, now)
+            return Asked("chat", before, after, draft, body, headers)
         case "/v1/completions" if "suffix" in body:
-            return Asked("suffix", body["prompt"], body["suffix"], "", body, headers, now)
+            return Asked("suffix", body["prompt"], body["suffix"], "", body, headers)
         case "/v1/completions":
-            return Asked("fim", *_around(body["prompt"]), "", body, headers, now)
+            return Asked("fim", *_around(body["prompt"]), "", body, headers)
     return None
 
 
@@ -227,11 +224,3 @@ def _event(writer: asyncio.StreamWriter, value: object) -> None:
 
 def partner_server(port: int = 0, **settings: Any) -> AbstractAsyncContextManager[PartnerServer]:
     return listening(PartnerServer(**settings), port)
-
-
-@asynccontextmanager
-async def loading_server() -> AsyncIterator[PartnerServer]:
-    """One that says what it serves once its `hold` is set: for so long its worker loads."""
-    async with partner_server() as server:
-        server.hold.clear()
-        yield server

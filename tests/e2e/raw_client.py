@@ -36,8 +36,6 @@ CAN: dict[str, Any] = {
 """What VS Code and Neovim can do, as far as it matters here."""
 Place = tuple[int, int]
 EVERYWHERE: tuple[Place, Place] = ((0, 0), (2**31 - 1, 0))
-_STALE = 10
-"""More than a worker says of itself unasked before it is held; each may be taken for the answer to a later question."""
 
 
 def capable(**values: object) -> dict[str, Any]:
@@ -75,9 +73,6 @@ class Framed:
             return await self.reader.readexactly(int(header.partition(b":")[2]))
         except (EOFError, OSError):
             return None
-
-    async def close(self) -> None:
-        self.writer.close()
 
 
 def between(first: Place, last: Place | None = None) -> dict[str, dict[str, int]]:
@@ -234,12 +229,13 @@ class RawClient:
 
     async def has_handed_on(self) -> None:
         """Once what was asked for is with the worker, which is held: the server has waited for it in vain meanwhile."""
-        for _ in range(_STALE):
+
+        async def waited_s() -> float:
             began = time.monotonic()
             await self.status()
-            if time.monotonic() - began >= REFRESH_S:
-                return
-        raise AssertionError("the worker is not held")
+            return time.monotonic() - began
+
+        await poll(waited_s, lambda waited: waited >= REFRESH_S)  # at once came what the worker had said before
 
     async def quit(self, *, shutdown: bool = True) -> int:
         """Shut down if asked to, exit, and the exit status. Every request has had one answer by then."""
@@ -250,15 +246,11 @@ class RawClient:
         self.send({"method": "exit"})
         return await self.ended()
 
-    async def ended(self, within_s: float = PATIENCE_S) -> int:
-        async with asyncio.timeout(within_s):
+    async def ended(self) -> int:
+        async with asyncio.timeout(PATIENCE_S):
             status = await self.process.wait()
             await self._reading
         return status
-
-    async def gone(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await self._reading
 
     async def _read(self) -> None:
         while (body := await self.channel.receive()) is not None:

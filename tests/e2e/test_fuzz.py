@@ -1,8 +1,6 @@
 """Wild JSON-RPC over stdio: one reply to each request, and the real server keeps working."""
 
-import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.raw_client import RawClient
 from tests.lsp_server.lsp.wild_messages import URI, VALID, assert_fit_for_a_client, body, owed
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
 OPTIONS = {"deadlineMs": {"automatic": 3_000, "invoked": 3_000}, "maxSteps": 1, "debounceMs": 0, "idleSeconds": 30}
 TEXT = "def add(a, b):\n    return \n"
@@ -34,9 +32,7 @@ class Wild:
         for each in sent:
             self.client.send_bytes(each)
         self.owed += owed(sent)
-        give_up = time.monotonic() + PATIENCE_S
-        while sum(self._told().values()) < sum(self.owed.values()) and time.monotonic() < give_up:
-            await asyncio.sleep(0.005)
+        await until(lambda: self._told().total() >= self.owed.total())
         await self.client.status()  # what would be one too many had come before this
         assert self._told() == self.owed
         for reply in self.client.replies.values():

@@ -11,7 +11,7 @@ from tests.e2e.conftest import Start, alone
 from tests.e2e.raw_client import Refused
 from tests.e2e.test_refine import by_partner
 from tests.e2e.user import User
-from tests.partner_server import loading_server
+from tests.partner_server import partner_server
 from tests.workers import infill_ls
 
 MARKED = "x = ‸\ny = ???\n"
@@ -34,7 +34,7 @@ async def test_an_automatic_completion_is_answered_by_its_deadline(start: Start)
 
 
 async def test_while_the_model_loads_everybody_is_told_so() -> None:
-    async with loading_server() as server, alone(by_partner(server, "chat", **within(1, 1))) as client:
+    async with partner_server(holds=True) as server, alone(by_partner(server, "chat", **within(1, 1))) as client:
         user = User(client, MARKED)
         assert await user.complete(invoked=False) == []
         assert client.shown == [], "what appears by itself says nothing"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import WorkerOptions
 from lsp_server.worker import WorkerClient
 from tests.e2e.conftest import PATIENT
+from tests.e2e.listening import OPTIONS
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
@@ -25,10 +25,9 @@ def document(name: str) -> str:
 @asynccontextmanager
 async def editing(runtime_folder: Path, **more: object) -> AsyncIterator[tuple[RawClient, Relay]]:
     """A client of a worker that has its model, and a relay that sees the requests."""
-    options = WorkerOptions(model=str(FIM), device="cpu")
     settings = {**PATIENT, "model": str(FIM), "device": "cpu", "readAhead": "on", **more}
     capabilities = settings.pop("capabilities", capable())
-    async with WorkerClient(options, name="tests") as worker, relay_to(worker.paths.socket) as relay:
+    async with WorkerClient(OPTIONS, name="tests") as worker, relay_to(worker.paths.socket) as relay:
         await worker.load()
         client = await RawClient.start(relay.folder, settings, capabilities=capabilities)
         await User(client, "x = ‸").complete()

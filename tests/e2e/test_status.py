@@ -8,7 +8,7 @@ from tests.e2e.conftest import Start, alone
 from tests.e2e.raw_client import RawClient, Refused, capable
 from tests.e2e.test_refine import by_partner
 from tests.e2e.user import User
-from tests.partner_server import loading_server
+from tests.partner_server import partner_server
 from tests.workers import until
 
 
@@ -72,7 +72,7 @@ async def test_it_says_why_nothing_comes_at_a_position(client: RawClient) -> Non
 
 async def test_loading_shows_progress_and_survives_a_cancel() -> None:
     """A cold start in a runtime folder of its own: progress in the editor, states told, the first fill waits for it."""
-    async with loading_server() as server, alone(by_partner(server, "chat")) as client:
+    async with partner_server(holds=True) as server, alone(by_partner(server, "chat")) as client:
         user = User(client, "x = ‸")
         impatient = user.ask(invoked=True)
         await until(lambda: user.told("$/progress"))

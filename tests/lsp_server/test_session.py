@@ -28,12 +28,13 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_wor
 from tests.workers import short_folder
 
 URI = "file:///a.py"
+BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 Start = Callable[..., Session]
 
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
-    request = InlineRequest(Cursor(4), FillBudget(1, Deadline(60_000), None), "???")
+    request = InlineRequest(Cursor(4), BUDGET.restarted(), "???")
     answer = service.complete(uri, request)
     assert isinstance(answer, asyncio.Future), "nothing is known yet"
     ((suggestion, _),) = await answer
@@ -256,7 +257,7 @@ async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pyt
     text = "def f():\r    \r"
     async with working(monkeypatch, "x = 1\n    return x", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, text)
-        request = InlineRequest(Cursor(len(text) - 1), FillBudget(1, Deadline(60_000), None), "???")
+        request = InlineRequest(Cursor(len(text) - 1), BUDGET.restarted(), "???")
         answer = session.feature(InlineService).complete(URI, request)
         assert isinstance(answer, asyncio.Future)
         ((_, fill),) = await answer

@@ -1,6 +1,5 @@
 """The pieces of open files that the model sees, and the files it must never see."""
 
-import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,8 @@ from lsp_server.context.retrieval import (
 )
 from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.languages import language_id_of_path
+from tests.workers import poll
 
-PATIENT_MS = 60_000
 OTHERS = "def parse_invoice(invoice, currency):\n    total = invoice.total\n    return convert(total, currency)\n"
 ABOVE = "def bill(invoice, currency):\n"
 
@@ -299,6 +298,4 @@ async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) 
         assert await source.gather(query, 1) == ()
     assert len(source.unfinished) == MAX_LATE_THREADS
     drive_is_back.set()
-    while not (found := await source.gather(query, PATIENT_MS)):
-        await asyncio.sleep(0.01)
-    assert found == (Snippet("a.py", OTHERS),)
+    assert await poll(lambda: source.gather(query, 60_000), bool) == (Snippet("a.py", OTHERS),)

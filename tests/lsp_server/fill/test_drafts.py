@@ -1,16 +1,15 @@
 """Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill."""
 
-from inference.deadline import Deadline
 from inference.messages import Draft
 from lsp_server.commands.output import coloured_draft
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, describe_progress
-from lsp_server.fill.pipeline import FillBudget
 from lsp_server.holes import DEFAULT_MARKER, HoleSpan, find_markers, hole_at_cursor
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import FillComputation
 from tests.lsp_server.fixtures import with_cursor
+from tests.lsp_server.inline.typing_user import MANY
 
 
 def at_cursor(text: str) -> tuple[Snapshot, HoleSpan]:
@@ -56,7 +55,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
 
 
 def typed_into(snapshot: Snapshot, span: HoleSpan, change: TextChange) -> FillComputation:
-    request = InlineRequest(Cursor(span.start), FillBudget(1, Deadline(1000), None), DEFAULT_MARKER)
+    request = InlineRequest(Cursor(span.start), MANY, DEFAULT_MARKER)
     computation = FillComputation(snapshot, span, request)
     computation.anchor = computation.anchor.after_change(change)
     return computation

@@ -2,24 +2,24 @@
 
 import pytest
 
-from inference.deadline import Deadline
 from inference.messages import Draft, FilledHoles
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import FillBudget, FillResult
+from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import FillComputation
 from lsp_server.inline.request import InlineRequest
 from lsp_server.inline.suggestion import GhostText
 from tests.lsp_server.fixtures import with_cursor
+from tests.lsp_server.inline.typing_user import MANY
 
 
 def computation_at(marked: str, *, sent: bool = True) -> FillComputation:
     text, cursor = with_cursor(marked)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = holes.hole_at_cursor(snapshot, cursor)
-    request = InlineRequest(Cursor(cursor), FillBudget(1, Deadline(1000), None), holes.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(cursor), MANY, holes.DEFAULT_MARKER)
     return FillComputation(snapshot, hole, request, is_sent=sent)
 
 

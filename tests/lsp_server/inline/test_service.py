@@ -13,13 +13,12 @@ from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ShownSuggestions
 from lsp_server.session import Session
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
-from tests.lsp_server.test_session import types_text, working
+from tests.lsp_server.test_session import BUDGET, types_text, working
 from tests.workers import until
 
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
 """For so long, nothing else may begin or stop."""
-BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 @dataclass

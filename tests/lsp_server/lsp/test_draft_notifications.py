@@ -1,14 +1,11 @@
 """`infill/draft` is sent no more often than an eye can follow, and never for a text that is gone."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import HoleDraft
-from lsp_server.lsp import draft_notifications
 from lsp_server.lsp.draft_notifications import INTERVAL_S, PAUSE_RATIO, DraftSender
 
 DOCUMENT = Document("file:///a.py", "python", 7, "s = '😀'; x = \n")
@@ -28,7 +25,7 @@ def draft(step: int) -> Draft:
 
 def test_a_pause_follows_a_draft_that_took_long_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, now_s = Sent(), 0.0
-    monkeypatch.setattr(draft_notifications, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("lsp_server.lsp.draft_notifications.time.monotonic", lambda: now_s)
 
     def slow() -> list[HoleDraft]:
         nonlocal now_s

@@ -7,22 +7,19 @@ import asyncio
 
 import pytest
 
-from inference.deadline import Deadline
 from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_for
 from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.refine.refiner import NotRefinedError, PartnerRefiner
 from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.settings.worker_options import partner_options
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
-from tests.lsp_server.test_session import URI, working
+from tests.lsp_server.test_session import BUDGET, URI, working
 from tests.workers import until
 
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
-BUDGET = FillBudget(1, Deadline(60_000), None)
 
 
 async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from inference.deadline import Deadline
-from lsp_server.fill.pipeline import FillBudget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.session import Session
 from lsp_server.usage.statistics import CounterKey, StatisticsFeature
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
-from tests.lsp_server.test_session import URI, types_text, working
-
-BUDGET = FillBudget(candidates=3, deadline=Deadline(60_000), max_steps=1)
+from tests.lsp_server.test_session import BUDGET, URI, types_text, working
 
 
 class Counts(Counter[str]):

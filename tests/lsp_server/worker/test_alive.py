@@ -8,8 +8,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import WorkerUnresponsiveError
 from lsp_server.worker.paths import find_worker_pid
-from tests.partner_server import loading_server
+from tests.partner_server import PartnerServer, partner_server
 from tests.workers import fill, infill_ls, is_alive, kill, until
 
 BOUND_S = 50.0
@@ -30,15 +28,14 @@ async def started(client: WorkerClient) -> int:
     return await until(lambda: find_worker_pid(client.paths))
 
 
-@asynccontextmanager
-async def loading_client() -> AsyncIterator[WorkerClient]:
-    async with loading_server() as server, WorkerClient(WorkerOptions(server.url, partner="chat"), name="tests") as it:
-        yield it
+def client_of(server: PartnerServer) -> WorkerClient:
+    """Of a worker that loads until the server, which holds its answers, says what it serves."""
+    return WorkerClient(WorkerOptions(server.url, partner="chat"), name="tests")
 
 
 @pytest.mark.parametrize("loads", [False, True], ids=["while it starts", "while it loads"])
 async def test_a_worker_stopped_before_it_is_ready_is_reported(own_folder: Path, loads: bool) -> None:
-    async with loading_client() as client:
+    async with partner_server(holds=True) as server, client_of(server) as client:
         waiting = asyncio.create_task(client.request(fill()) if loads else client.load())
         await until(lambda: not loads or client.state is ClientState.LOADING)
         pid = await started(client)
@@ -70,7 +67,7 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
 
 
 async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> None:
-    async with loading_client() as client:
+    async with partner_server(holds=True) as server, client_of(server) as client:
         waiting = asyncio.create_task(client.load())
         await until(lambda: client.state is ClientState.LOADING)
         kill(await started(client))

@@ -20,7 +20,6 @@ from inference.messages import (
     encode_frame,
 )
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
-from lsp_server.worker import client as worker_client
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, poll, short_folder, until
 
@@ -194,7 +193,7 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
 
 
 async def test_failed_load_is_not_retried_at_once(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_client, "FIRST_PAUSE_S", PATIENCE_S)
+    monkeypatch.setattr("lsp_server.worker.client.FIRST_PAUSE_S", PATIENCE_S)
     seen: list[Status] = []
     async with WorkerClient(WorkerOptions("./no-such-model"), name="tests", on_status=seen.append) as client:
         for _ in range(2):
