@@ -214,10 +214,10 @@ def test_commands_fill_during_a_snooze(plugin: Neovim, command: str) -> None:
     plugin.rpc.command("messages clear")  # what Neovim says of each edit
 
 
-def test_a_word_at_a_time_no_closing_bracket_comes_twice(plugin: Neovim, partner: Partner) -> None:
-    partner.answers("f(1), [1]) + size")
+def test_a_word_at_a_time_no_closer_comes_twice(plugin: Neovim, partner: Partner) -> None:
+    partner.answers('f(1)", [1]) + size')
     typist = Typist(plugin)
-    before = typist.suggested("join(", ")", ghost="f(1), [1]) + size").removesuffix(")")
+    before = typist.suggested('join("', '")', ghost='f(1)", [1]) + size').removesuffix('")')
     with partner.held():
-        for taken in ("f)", "f()", "f(1)", "f(1),)", "f(1), [)", "f(1), [1)", "f(1), [1])", "f(1), [1]) +"):
+        for taken in ('f")', 'f(")', 'f(1")', 'f(1)",)', 'f(1)", [)', 'f(1)", [1)', 'f(1)", [1])', 'f(1)", [1]) +'):
             assert typist.typed("<C-Right>") == before + taken

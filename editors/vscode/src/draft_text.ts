@@ -37,14 +37,14 @@ export function drawn(pieces: readonly string[], confidences: readonly number[],
 }
 
 /**
- * The same for a draft that may replace closing brackets at the end of `existing` and write them itself: they stay, and
- * it is drawn around them.
+ * The same for a draft that may replace a closing quote and brackets at the end of `existing` and write them itself: they
+ * stay, and it is drawn around them.
  */
 export function drawnAround(pieces: readonly string[], confidences: readonly number[], existing: string): Drawing[] {
   const text = pieces.join('');
   const same = commonStart(text, existing);
-  const brackets = existing.slice(same);
-  if (!/^[)\]}]+$/.test(brackets) || !isSubsequence(brackets, text.slice(same))) {
+  const closers = existing.slice(same);
+  if (!/^["'`]?[)\]}]*$/.test(closers) || !isSubsequence(closers, text.slice(same))) {
     return [drawn(pieces, confidences, existing)];
   }
   let from = same;
@@ -53,7 +53,7 @@ export function drawnAround(pieces: readonly string[], confidences: readonly num
     from = to + 1;
     return { pieces: drawing, start: place, end: place };
   };
-  const before = Array.from(brackets, (bracket, index) => part(text.indexOf(bracket, from), same + index));
+  const before = Array.from(closers, (closer, index) => part(text.indexOf(closer, from), same + index));
   return [...before, part(text.length, existing.length)];
 }
 

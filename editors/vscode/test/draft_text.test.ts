@@ -18,11 +18,14 @@ test('what stands there already is not drawn again, at either end', () => {
   assert.equal(text(drawn(['aa'], [1], 'aa')), '');
 });
 
-test('brackets that it replaces and writes itself stay where they are', () => {
-  const around = (existing: string): unknown => drawnAround(['w', ', h)', ' > 0) {'], [1, 1, 1], existing).map((part) => [text(part), part.end]);
+test('closers that it replaces and writes itself stay where they are', () => {
+  const draw = (existing: string, pieces: string[]): unknown =>
+    drawnAround(pieces, pieces.map(() => 1), existing).map((part) => [text(part), part.end]);
+  const around = (existing: string): unknown => draw(existing, ['w', ', h)', ' > 0) {']);
   assert.deepEqual(around('))'), [['w, h', 0], [' > 0', 1], [' {', 2]]);
   assert.deepEqual(around('w))'), [[', h', 1], [' > 0', 2], [' {', 3]]);
   assert.deepEqual(around(']'), [['w, h) > 0) {', 1]]);
+  assert.deepEqual(draw('w")', ['wor', 'ld", 1);']), [['orld', 1], [', 1', 2], [';', 3]]);
 });
 
 test('what it is drawn in the stead of are the words that differ', () => {

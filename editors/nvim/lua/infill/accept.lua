@@ -143,12 +143,17 @@ local function insert(text)
   require('infill.macro').add(text)
 end
 
---- How many bytes of the text that a suggestion replaces stay until its `rest` is accepted: of closing brackets, those
---- that the rest still writes.
+--- How many bytes of the text that a suggestion replaces stay until its `rest` is accepted: of a closing quote and
+--- brackets, those that the rest still writes.
 ---@param replaced string
+---@param taken string accepted now
 ---@param rest string
 ---@return integer
-local function tail_for(replaced, rest)
+local function tail_for(replaced, taken, rest)
+  local quote = replaced:match('^["\'`]')
+  if quote and (' ' .. taken):find('[^\\]' .. quote) then
+    replaced = replaced:sub(2)
+  end
   if replaced:find('[^%)%]}]') then
     return #replaced
   end
@@ -172,7 +177,7 @@ end
 local function take(buf, found, bytes)
   local is_whole = bytes >= #found.text or not found.is_begun
   local replaced = vim.api.nvim_get_current_line():sub(found.col + 1, found.end_col)
-  local tail = is_whole and 0 or tail_for(replaced, found.text:sub(bytes + 1))
+  local tail = is_whole and 0 or tail_for(replaced, found.text:sub(1, bytes), found.text:sub(bytes + 1))
   if is_whole or tail < #replaced then
     vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, found.end_col - tail, {})
     vim.api.nvim_win_set_cursor(0, { found.row + 1, found.col })
