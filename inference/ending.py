@@ -13,6 +13,9 @@ from typing import TypeVar
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The closing bracket of each opening one."""
+QUOTES = ('"', "'", "`")
+CLOSING = ")]}\"'`"
+"""What an editor adds behind the cursor where one opens a bracket or string."""
 TAB_WIDTH = 4
 _OPENERS = {closer: opener for opener, closer in CLOSERS.items()}
 _WINDOW_CHARS = 4_000
@@ -112,7 +115,8 @@ class FillEnding:
         self._lines_below = [line.rstrip() for line in below if line.strip()]
         self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
         self._starts_with = starts_with
-        replaced = "".join(bracket for _, bracket in unpaired(brackets(current))[0]) if quotes == "" else ""
+        self._quotes = quotes
+        replaced = self._closers_in(current) if quotes is not None else ""
         self.replaced_closers = replaced if current.endswith(replaced) else ""
         self._name = name
         self._forced_lines = starts_with.count("\n")
@@ -122,8 +126,8 @@ class FillEnding:
             self._indent = ""
         self._first_below = self._lines_below[0] if self._lines_below else None
         self._ends_block = bool(self._lines_below) and self._is_end(self._lines_below[0])
-        self._caller_closable = None if closable is None else self.replaced_closers + closable
-        self._quotes = quotes
+        replaced_brackets = self.replaced_closers.removeprefix(quotes or "")
+        self._caller_closable = None if closable is None else replaced_brackets + closable
         # Only the text shows a string that is not closed yet, but a cut-off text may begin inside of one.
         context = prefix if quotes is None or len(prefix) < _WINDOW_CHARS else self._line_prefix
         self._open_quotes = {mark: int(mark == quotes or context.count(mark) % 2 > 0) for mark in _MULTILINE_QUOTES}
@@ -148,22 +152,13 @@ class FillEnding:
         """Cuts the text before the first closing bracket that it did not open and may not close. Brackets in the string
         that the hole is in do not count.
         """
-        closer = re.search(rf"(?<!\\)(?:\\\\)*{re.escape(self._quotes)}", text) if self._quotes else None
-        if self._quotes and closer is None:  # whether its end is that of the string, only a parse tells
-            return text
-        first = closer.end() if closer else 0
-        expected: list[str] = []
-        num_closed = 0
+        first = _end_of_string(text, self._quotes or "")
         line_prefix = self._line_prefix if self._quotes is None else ""
-        for offset, bracket in self._brackets(line_prefix + text[first:]):
-            end = first + offset - len(line_prefix)
-            if end < first:
-                continue
-            if bracket in CLOSERS:
-                expected.append(CLOSERS[bracket])
-            elif expected and expected[-1] == bracket:
-                expected.pop()
-            elif not expected and self._closable[num_closed : num_closed + 1] == bracket:
+        brackets = self._brackets(line_prefix + text[first:])
+        offsets = ((first + offset - len(line_prefix), bracket) for offset, bracket in brackets)
+        num_closed = 0
+        for end, bracket in unpaired((end, bracket) for end, bracket in offsets if end >= first)[0]:
+            if self._closable[num_closed : num_closed + 1] == bracket:
                 num_closed += 1
             elif self._caller_closable is not None or any(bracket == closer for _, closer in self._closers):
                 line = text.rfind("\n", 0, end)
@@ -259,14 +254,13 @@ class FillEnding:
         return text[:end] if self.is_enough(text[start:end], text[end:]) else ""
 
     def is_enough(self, part: str, rest: str) -> bool:
-        """Whether to show only `part` of a fill, without `rest`: some characters, or all before a replaced bracket."""
-        is_long = len(part.strip()) >= _MIN_CHARS or (self.replaced_closers and rest.startswith((")", "]", "}")))
-        return bool(is_long) and any(map(str.isalnum, part))
+        """Whether to show only `part` of a fill, without `rest`: some characters, or all before a replaced closer."""
+        is_long = len(part.strip()) >= _MIN_CHARS or rest.startswith(tuple(self.replaced_closers))
+        return is_long and any(map(str.isalnum, part))
 
     def _literals(self, text: str) -> Iterator[tuple[int, int]]:
         """The ranges of the strings and numbers in a text, without the string that the hole is in."""
-        closer = text.find(self._quotes) if self._quotes else 0
-        first = len(text) if closer < 0 else closer + len(self._quotes or "")
+        first = _end_of_string(text, self._quotes or "")
         line = "" if self._quotes else self._line_prefix
         for match in _LITERAL.finditer(line + text, first):
             if match.end() > len(line):
@@ -302,7 +296,7 @@ class FillEnding:
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string."""
-        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or _ends_in_string(self._line_prefix)
+        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or ends_in_string(self._line_prefix)
         return is_in_string or self._is_in_comment
 
     @cached_property
@@ -320,7 +314,7 @@ class FillEnding:
     def needs_text(self) -> bool:
         """Whether the code would be incomplete with an empty fill."""
         line = (self._line_prefix + self._starts_with).rpartition("\n")[2]
-        is_code = not (self.is_in_prose or _ends_in_string(line) or _WILDCARD.search(line))
+        is_code = not (self.is_in_prose or ends_in_string(line) or _WILDCARD.search(line))
         if not (is_code and _UNFINISHED.search(line)):
             return False
         last, line_suffix = line.rstrip()[-1], self._line_suffix.strip()
@@ -333,23 +327,25 @@ class FillEnding:
 
     def leaves_bracket_open(self, text: str) -> bool:
         """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
-        closers, openers = unpaired(self._brackets(text))
-        if self._quotes or self.is_in_prose or not openers:
+        closers, openers = unpaired_in(text, self._quotes or "", self._brackets)
+        if not openers or (self.is_in_prose and not self.replaced_closers):
             return False
         if not self._line_suffix.strip():
             return len(closers) < len(self.replaced_closers)
         return self._count_unpaired(text) > self._count_unpaired("")
 
-    def add_replaced_closers(self, text: str) -> str:
-        """Adds the closing brackets that the hole replaces and the text does not write."""
-        closers = zip(unpaired(self._brackets(text))[0], self.replaced_closers, strict=False)
-        num_written = sum(1 for _ in takewhile(lambda pair: pair[0][1] == pair[1], closers))
-        return text + self.replaced_closers[num_written:]
+    def part_in_string(self, text: str) -> str:
+        """The part of the text that is in the string around the hole; empty in code."""
+        return text[: _end_of_string(text, self._quotes or "") - len(self._quotes or "")]
 
-    def cut_before_open_bracket(self, text: str) -> str:
-        """Cuts a text of code before the line with the first bracket that it leaves open."""
-        opened = [] if self._quotes or self.is_in_prose else unpaired(self._brackets(text))[1]
-        return text[: text.rfind("\n", 0, opened[0][0]) + 1].rstrip() if opened else text
+    def add_replaced_closers(self, text: str) -> str:
+        """Adds the closing quote and brackets that the hole replaces and the text does not write."""
+        pairs = zip(self._closers_in(text), self.replaced_closers, strict=False)
+        return text + self.replaced_closers[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+
+    def _closers_in(self, text: str) -> str:
+        """The quote that ends the string around the hole, and brackets, that the text closes but did not open."""
+        return "".join(closer for _, closer in unpaired_in(text, self._quotes or "", self._brackets)[0])
 
     def is_unwanted(self, text: str) -> bool:
         """Whether to prefer any other text, even a less likely one."""
@@ -369,7 +365,7 @@ class FillEnding:
         line = typed + text[len(self._starts_with) :]
         is_comment = self.is_comment(text)
         start = 0 if is_comment else 1 + max(map(typed.rfind, "\"'`"))
-        is_prose = is_comment or start or self.is_in_prose or line.lstrip()[:1] in ("'", '"', "`")
+        is_prose = is_comment or start or self.is_in_prose or line.lstrip().startswith(QUOTES)
         if self._name is None or not is_prose or (is_comment and has_letter(self._line_suffix)):
             return False
         own = re.escape(self._name) or "(?!)"
@@ -401,7 +397,7 @@ class FillEnding:
         """The number of unpaired brackets and quotes in the hole's line with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
         line = outer + self._line_prefix + text + self._line_suffix
-        return sum(map(len, unpaired(self._brackets(line)))) + _ends_in_string(line)
+        return sum(map(len, unpaired(self._brackets(line)))) + ends_in_string(line)
 
     def _is_outside(self, line: str) -> bool:
         """Whether a line begins further left than the hole's, and with neither a closing bracket nor a directive."""
@@ -526,6 +522,28 @@ def unpaired(brackets: Iterable[tuple[_Offset, str]]) -> tuple[list[tuple[_Offse
     return closers, openers
 
 
+def unpaired_in(
+    text: str, quotes: str = "", brackets: BracketFinder = lexical_brackets
+) -> tuple[_BracketList, _BracketList]:
+    """The unpaired brackets of `text`. If it begins in a string with `quotes`, those behind that, whose quotes are the
+    first that close.
+    """
+    first = _end_of_string(text, quotes)
+    closers, openers = unpaired((first + offset, bracket) for offset, bracket in brackets(text[first:]))
+    return ([(first - len(quotes), quotes)] if quotes and first <= len(text) else []) + closers, openers
+
+
+def quote_of(closers: str) -> str:
+    """The quote with which closers begin, if they end a string."""
+    return closers[:1] if closers.startswith(QUOTES) else ""
+
+
+def _end_of_string(text: str, quotes: str) -> int:
+    """The end of a string with `quotes` that contains the start of `text`, beyond it if it does not end; 0 in code."""
+    match = re.search(rf"(?<!\\)(?:\\\\)*{re.escape(quotes)}", text)
+    return match.end() if match else len(text) + len(quotes)
+
+
 def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
     """The end of the outermost pair of brackets that a cut at `start` would split; `start` if there is none."""
     opened: _BracketList = []
@@ -538,12 +556,12 @@ def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
     return end
 
 
-def _ends_in_string(text: str) -> bool:
+def ends_in_string(text: str) -> bool:
     """Whether a text ends in a string, outside of what that embeds."""
     matches = _QUOTED_OR_BRACKET.finditer(text)
     *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
     last = text[start:]
-    is_open = last[:1] in ("'", '"', "`") and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
+    is_open = last.startswith(QUOTES) and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
     code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text, max(0, start - 3), start) else r"[#$]\{.*", last)
     return is_open and (code is None or code[0].count("{") <= code[0].count("}"))
 

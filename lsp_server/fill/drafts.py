@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import first_unlikely_offset, slice_pieces
+from inference.ending import CLOSING, first_unlikely_offset, slice_pieces
 from inference.messages import Draft
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import postprocess
@@ -68,12 +68,12 @@ def describe_progress(draft: Draft) -> tuple[str, int]:
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it too much. Brackets
+    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it too much. Closers
     that fitting added at its end are a piece of probability 1.
     """
     if "\r\n" in text:
         pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
-    whole, bare = "".join(pieces), text.rstrip(")]}")
+    whole, bare = "".join(pieces), text.rstrip(CLOSING)
     end = next((end for end in range(len(text), len(bare) - 1, -1) if text[:end] in whole), 0)
     if not end:
         return (text,), (sum(confidences) / max(len(confidences), 1),)

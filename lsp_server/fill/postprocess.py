@@ -17,6 +17,7 @@ from tree_sitter import Node, Tree
 
 from inference.deadline import Deadline
 from inference.ending import (
+    CLOSING,
     CONTROL_TOKEN,
     TAB_WIDTH,
     FillEnding,
@@ -24,6 +25,7 @@ from inference.ending import (
     has_letter,
     indent_width,
     lexical_brackets,
+    unpaired,
 )
 from inference.messages import FilledHoles, Hole, HoleKind
 from lsp_server.documents.document import Snapshot
@@ -150,7 +152,7 @@ def _allowed_errors(source: Source, spans: Sequence[HoleSpan], deadline: FitDead
     table = table_of(source.language_id)
     allowed = count_errors(source.tree) if source.tree else 0
     tails = [source.text[span.start + len(span.starts_with) : span.end] for span in spans]
-    closers = ["" if tail.strip(")]}") else tail for tail in tails]
+    closers = ["" if tail.strip(CLOSING) else tail for tail in tails]
     named = [span.starts_with + table.shortest_expression + tail for span, tail in zip(spans, closers, strict=True)]
     for end in dict.fromkeys(("", table.statement_end)):
         errors = count_errors_with(source, spans, [name + end for name in named], deadline)
@@ -291,7 +293,7 @@ def surroundings_of(source: Source, span: HoleSpan, view: SyntaxView | None) -> 
         ending=ending,
         is_in_expression=ending.is_in_brackets if view is None else bool(open_brackets_in_block(syntax.brackets)),
         brackets=syntax.brackets,
-        literal=syntax.literal,
+        literal=None if ending.replaced_closers else syntax.literal,
     )
 
 
@@ -331,7 +333,8 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """Cuts a comment that would swallow the rest of the line."""
     is_end = is_blank(hole.line_suffix) and hole.ending.add_replaced_closers(fill) == fill
-    offset = -1 if is_end else trailing_comment_start(fill.rstrip(), hole.table)
+    line = hole.line_prefix + fill.rstrip()
+    offset = -1 if is_end else trailing_comment_start(line, hole.table) - len(hole.line_prefix)
     return fill if offset < 0 else fill[:offset].rstrip()
 
 
@@ -447,7 +450,9 @@ class FillPostprocessor:
         if not hole.literal:
             if self._marker and self._source.text[hole.span.start : hole.span.end] == self._marker:
                 fill = self._cut_before_open_bracket(hole, fill)
-            if _is_empty(hole, fill) or hole.ending.leaves_bracket_open(fill):
+            if hole.ending.leaves_bracket_open(fill):
+                fill = hole.ending.part_in_string(fill)
+            if _is_empty(hole, fill):
                 return DropReason.LEAVES_OPEN
             fill = hole.ending.add_replaced_closers(fill)
         return self._finish(hole, self._repair_end(hole, fill) if repairs_end and self._repairs_end else fill)
@@ -485,9 +490,11 @@ class FillPostprocessor:
         return self._source.language_id == "json" and not any(match[1] for match in _JSON_COMMENT.finditer(text))
 
     def _cut_at_closer(self, hole: HoleSurroundings, fill: str) -> str:
-        """Cuts a fill before it would close a bracket or string that was opened before the hole."""
+        """Cuts a fill before it would close a bracket or string that was opened before the hole, if a parse agrees."""
+        if hole.literal and (hole.literal.unfinished or not hole.literal.closer):
+            return fill
         if hole.literal:
-            return self._fit_literal(hole, hole.literal, fill)
+            return self._least_broken(hole, hole.ending.part_in_string(fill), fill)
         fill = cut_swallowing_comment(hole, hole.ending.without_line_start(fill))
         return self._least_broken(hole, hole.ending.cut_at_closer(fill), fill)
 
@@ -495,7 +502,8 @@ class FillPostprocessor:
         """Cuts a marker's fill, which is an expression or whole statements, before the line with a bracket that stays
         open and breaks the parse, and before the headers of blocks that would then be empty.
         """
-        cut = hole.ending.cut_before_open_bracket(fill)
+        opened = [] if hole.ending.is_in_prose else unpaired(find_brackets(fill, hole.table))[1]
+        cut = fill[: fill.rfind("\n", 0, opened[0][0]) + 1].rstrip() if opened else fill
         is_broken = cut != fill and self._view and count_errors_with(self._named, [hole.span], [fill], self._deadline)
         while is_broken and re.search(_OPENS_BLOCK, cut.rpartition("\n")[2]):
             cut = cut.rpartition("\n")[0].rstrip()
@@ -521,14 +529,6 @@ class FillPostprocessor:
         if fill[-1] in ",;":
             repaired = [fill[:-1]]
         return next((text for text in repaired if errors(text) == 0), fill)
-
-    def _fit_literal(self, hole: HoleSurroundings, literal: StringOrComment, fill: str) -> str:
-        """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
-        closer = literal.closer
-        offset = fill.find(closer) if closer else -1
-        while offset > 0 and fill[offset - 1] == "\\":
-            offset = fill.find(closer, offset + 1)
-        return fill if offset < 0 or literal.unfinished else self._least_broken(hole, fill[:offset], fill)
 
     def _least_broken(self, hole: HoleSurroundings, *fills: str) -> str:
         whole = {hole.ending.add_replaced_closers(fill): fill for fill in reversed(fills)}

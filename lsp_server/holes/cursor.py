@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from inference.ending import QUOTES
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import BlockStart, OpenBracket, open_brackets, open_brackets_in_block, possible_block_at
 from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
@@ -10,7 +11,7 @@ from lsp_server.holes.segments import HoleSpan
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.view import SyntaxView, string_or_comment_at
+from lsp_server.syntax.view import StringOrComment, SyntaxView, string_or_comment_at
 
 _HEADER = re.compile(
     r"[{:]$|^\s*(?:for|while|until|if|elif|elseif|unless)\b.*\b(?:do|then)$|^\s*(?:else|do|begin|repeat|loop)$"
@@ -39,16 +40,18 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     line_prefix = text[lines.line_start(text, offset) : offset]
     line_suffix = text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset) if view else None
+    brackets = open_brackets(view, offset) if view and not lines.is_blank(line_suffix) else []
+    if end := _end_of_auto_closed(brackets, literal, line_suffix, lines.line_start(text, offset)):
+        return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
     if literal:
-        return _hole_in_literal(text, offset, min(literal.end, offset + len(line_suffix)), word)
+        end = min(literal.end, offset + len(line_suffix))
+        is_kept = bool(word) or lines.is_blank(text[offset:end])  # after an unfinished word, replaces nothing
+        return HoleSpan(offset - len(word), offset if is_kept else end, HoleKind.LINE, word, single_line=True)
     if lines.is_blank(line_prefix) and lines.is_blank(line_suffix):
         block = possible_block_at(view, offset) if view else _block_without_tree(text, table, offset)
         return _blank_line_hole(text, table, block, offset)
     if lines.is_blank(line_suffix):
         return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
-    brackets = open_brackets(view, offset) if view else []
-    if end := _end_of_auto_closed(brackets, line_suffix, lines.line_start(text, offset)):
-        return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
     if view and _is_only_comment(view, offset, offset + len(line_suffix)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
     if view and not word and open_brackets_in_block(brackets):  # the rest of the argument
@@ -64,13 +67,6 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
 def _insertion(offset: int, kind: HoleKind, word: str = "") -> HoleSpan:
     """A hole that inserts at `offset`. White space to the right stays: editors show no suggestion that replaces it."""
     return HoleSpan(offset - len(word), offset, kind, word, single_line=True)
-
-
-def _hole_in_literal(text: str, offset: int, end: int, word: str) -> HoleSpan:
-    """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
-    if word or lines.is_blank(text[offset:end]):
-        return _insertion(offset, HoleKind.LINE, word)
-    return HoleSpan(offset, end, HoleKind.LINE, single_line=True)
 
 
 def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> HoleSpan:
@@ -124,13 +120,17 @@ def _line_end_hole(view: SyntaxView, offset: int, word: str) -> HoleSpan | None:
     return _insertion(offset, HoleKind.LINE, word)
 
 
-def _end_of_auto_closed(brackets: Sequence[OpenBracket], line_suffix: str, line_start: int) -> int:
-    """The length of `line_suffix` if it only closes expressions opened on the line, as an editor does while one types:
-    the statement goes on after them. 0 if anything else follows the cursor.
+def _end_of_auto_closed(
+    brackets: Sequence[OpenBracket], literal: StringOrComment | None, line_suffix: str, line_start: int
+) -> int:
+    """The length of `line_suffix` if it only closes a string and brackets opened on the line, as an editor does while
+    one types: the statement goes on after them. 0 if anything else follows the cursor.
     """
     suffix = line_suffix.rstrip()
-    opened = [bracket for bracket in brackets[-len(suffix) :] if bracket.start >= line_start and not bracket.is_block]
-    return len(suffix) if suffix == "".join(CLOSERS[bracket.kind] for bracket in reversed(opened)) else 0
+    opened = [bracket for bracket in reversed(brackets) if bracket.start >= line_start and not bracket.is_block]
+    closers = (literal.closer if literal else "") + "".join(CLOSERS[bracket.kind] for bracket in opened)
+    is_code = literal is None or (literal.closer in QUOTES and literal.start > line_start)
+    return len(suffix) if is_code and closers.startswith(suffix) else 0
 
 
 def _is_only_comment(view: SyntaxView, offset: int, end: int) -> bool:

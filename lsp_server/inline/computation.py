@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 
-from inference.ending import slice_pieces
+from inference.ending import CLOSING, quote_of, slice_pieces, unpaired_in
 from inference.messages import Draft
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
@@ -14,12 +14,10 @@ from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
-from lsp_server.inline.suggestion import Suggestion, closers_for
+from lsp_server.inline.suggestion import Suggestion, closes
 from lsp_server.syntax.lines import LINE_END
 
 _computation_numbers = count(1)
-_PAIRS = ("()", "[]", "{}", '""', "''", "``")
-"""Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
 
 
 @dataclass(eq=False)
@@ -102,12 +100,12 @@ class FillComputation:
         return [self._suggestion(f"{self.id}.{rank}", fill.texts[0]) for rank, fill in enumerate(result.candidates)]
 
     def _suggestion(self, id_: str, text: str) -> Suggestion:
-        """A suggestion of `text` for the hole. The cursor stays before closing brackets that end both."""
+        """A suggestion of `text` for the hole. The cursor stays before closers that end both."""
         anchor, closers = self.anchor, self.anchor.replaced_suffix
-        is_inside = text.endswith(closers) and not closers_for(text.removesuffix(closers))
-        if closers and not closers.strip(")]}") and is_inside:
+        bare = text.removesuffix(closers)
+        if bare != text and not closers.strip(CLOSING) and not any(unpaired_in(bare, quote_of(closers))):
             original = anchor.original.removesuffix(closers)
-            anchor, text = replace(anchor, end=anchor.end - len(closers), original=original), text.removesuffix(closers)
+            anchor, text = replace(anchor, end=anchor.end - len(closers), original=original), bare
         return Suggestion(id_, anchor, text, self.hole, self.request.invoked)
 
     def show_draft(self, draft: Draft) -> None:
@@ -133,6 +131,7 @@ class FillComputation:
         if not self.is_sent or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(LINE_END.findall(change.added))
-        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be inside `added`
+        is_pair = len(change.added) > 1 and closes(change.added[:1], change.added[1:])
+        if is_pair or lines > 1 or (hole.single_line and lines):  # the cursor may be inside `added`
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import lexical_brackets, unpaired
+from inference.ending import CLOSING, ends_in_string, quote_of, unpaired_in
 from lsp_server.documents.change import TextChange
 from lsp_server.features import AcceptedEvent
 from lsp_server.holes import HoleSpan
 from lsp_server.inline.anchor import Anchor, Cursor
-from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
-
-_QUOTES = "\"'`"
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class GhostText:
         """The same with an empty range at the cursor in `text`, if it replaces nothing after the cursor."""
         typed, suffix = text[self.start : cursor], text[cursor : self.end]
         end = len(self.text) - len(suffix)
-        closes = bool(suffix and closers_for(self.text[len(typed) : end]))  # `suffix` would end what is inserted
+        closes = suffix and any(unpaired_in(self.text[len(typed) : end], quote_of(suffix)))  # it ends what is inserted
         if closes or not (len(typed) < end and self.text.startswith(typed) and self.text.endswith(suffix)):
             return self
         return GhostText(cursor, cursor, self.text[len(typed) : end])
@@ -104,7 +101,7 @@ class Suggestion:
         for end in range(len(current), anchor.cursor, -1):
             typed = current[:end]
             suffix = current[end:]
-            if self.continues(typed) and closers_for(typed[anchor.cursor :]).startswith(suffix):  # by the editor
+            if self.continues(typed) and closes(typed[anchor.cursor :], suffix):  # by the editor
                 return typed
         return current
 
@@ -115,10 +112,10 @@ class Suggestion:
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
             return suffix == anchor.replaced_suffix
-        if not suffix.endswith(anchor.replaced_suffix):  # its brackets may be typed over
-            closers, _ = unpaired(lexical_brackets(typed[anchor.cursor :]))
-            return anchor.replaced_suffix == "".join(bracket for _, bracket in closers) + suffix
-        return closers_for(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
+        if not suffix.endswith(anchor.replaced_suffix):  # its closers may be typed over
+            closers, _ = unpaired_in(typed[anchor.cursor :], quote_of(anchor.replaced_suffix))
+            return anchor.replaced_suffix == "".join(closer for _, closer in closers) + suffix
+        return closes(typed[anchor.cursor :], suffix[: len(suffix) - len(anchor.replaced_suffix)])
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
@@ -132,19 +129,11 @@ class Suggestion:
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
 
 
-def closers_for(typed: str) -> str:
-    """The brackets and quotes that close what `typed` opens, innermost first."""
-    stack: list[str] = []
-    for character in typed:
-        if stack and character == stack[-1]:
-            stack.pop()
-        elif stack and stack[-1] in _QUOTES:  # inside a string
-            continue
-        elif character in CLOSERS:
-            stack.append(CLOSERS[character])
-        elif character in _QUOTES:
-            stack.append(character)
-    return "".join(reversed(stack))
+def closes(typed: str, suffix: str) -> bool:
+    """Whether `suffix` is empty, or what an editor adds behind `typed`: it closes brackets and quotes opened there."""
+    whole = typed + suffix
+    is_wrong = suffix.strip(CLOSING) or ends_in_string(whole) or unpaired_in(whole)[0]
+    return not (suffix and is_wrong)
 
 
 ShownSuggestions = Sequence[tuple[Suggestion, GhostText]]

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from lsprotocol import types
 from lsprotocol.types import CompletionItem, InlineCompletionItem
 
-from inference.ending import lexical_brackets, unpaired
+from inference.ending import CLOSING, quote_of, unpaired_in
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
@@ -64,8 +63,8 @@ def completion_item(
 
 def with_documentation(item: CompletionItem, *, markdown: bool) -> CompletionItem:
     """The item with its whole text as documentation; other servers' items come back unchanged."""
-    language = _language_of(item.data)
-    if not isinstance(item.text_edit, types.TextEdit) or language is None:
+    language = item.data.get("language") if isinstance(item.data, dict) else None
+    if not isinstance(item.text_edit, types.TextEdit) or not isinstance(language, str):
         return item
     text = item.text_edit.new_text.strip("\r\n")
     if markdown:
@@ -78,22 +77,16 @@ def with_documentation(item: CompletionItem, *, markdown: bool) -> CompletionIte
 
 
 def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, int, str]:
-    """The edit's start, end and text: from the word up to brackets it would replace, where Helix loses the cursor."""
+    """The edit's start, end and text: from the word up to closers it would replace, where Helix loses the cursor."""
     typed = document.text[ghost.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
     done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
     replaced = document.text[cursor : ghost.end]
-    closers, _ = unpaired(lexical_brackets(ghost.text))
-    if replaced and not replaced.strip(")]}") and closers:
+    closers, _ = unpaired_in(ghost.text, quote_of(replaced))
+    if replaced and not replaced.strip(CLOSING) and closers:
         return ghost.start + done, cursor, ghost.text[done : closers[0][0]]
     return ghost.start + done, ghost.end, ghost.text[done:]
 
 
 def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Command:
     return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri, *line])
-
-
-def _language_of(data: Any) -> str | None:
-    """The language we stored in an item's data; None if the item is not ours."""
-    language = data.get("language") if isinstance(data, dict) else None
-    return language if isinstance(language, str) else None

@@ -56,10 +56,14 @@ def test_line_gets_no_break_and_no_extra_bracket(typed: str) -> None:
     assert not types(computation_at("x = ‸\n"), "f", typed)
 
 
-@pytest.mark.parametrize(("fill", "replaced"), [("b)", ""), ("b);", ")"), ("b) + g(c)", ")")])
-def test_the_cursor_stays_before_brackets_that_nothing_follows(fill: str, replaced: str) -> None:
-    (suggestion,) = computation_at("f(a, ‸)\n").suggestions(FillResult([FilledHoles("r", (fill,))], is_late=False))
-    assert suggestion.ghost_text("f(a, )\n", Cursor(5)) == GhostText(5, 5 + len(replaced), fill if replaced else "b")
+@pytest.mark.parametrize("fill", ["b|)", "b);", "b) + g(c)", "d's|\")", 'b") + g("c")'])
+def test_the_cursor_stays_before_closers_that_nothing_follows(fill: str) -> None:
+    marked = 'f("‸")\n' if '"' in fill else "f(‸)\n"
+    (shown, is_inside, rest), (text, cursor) = fill.partition("|"), with_cursor(marked)
+    result = FillResult([FilledHoles("r", (shown + rest,))], is_late=False)
+    (suggestion,) = computation_at(marked).suggestions(result)
+    end = cursor if is_inside else len(text) - 1
+    assert suggestion.ghost_text(text, Cursor(cursor)) == GhostText(cursor, end, shown)
 
 
 def test_a_draft_that_has_not_come_so_far_contradicts_nothing() -> None:

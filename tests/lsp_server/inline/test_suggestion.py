@@ -73,9 +73,11 @@ def test_a_begun_word_is_replaced() -> None:
     user.play("⌫⌫", ["p[rint(x)]\n"], "r", ["pr[int(x)]\n"])
 
 
-def test_replaced_brackets_can_be_typed_over() -> None:
+def test_replaced_closers_can_be_typed_over() -> None:
     user = TypingUser.at("f(‸)\n", suggestion("f(‸)\n", "foo(a)) + 1", replaces=("", ")")))
     user.play("foo", "(¦)", "a", 1, ["f(foo(a)[) + 1]\n"], 1, ["f(foo(a))[ + 1]\n"], " ", ["f(foo(a)) [+ 1]\n"])
+    user = TypingUser.at('f("‸")\n', suggestion('f("‸")\n', '(a", b) + 1', replaces=("", '")')))
+    user.play("(", ['f("([a", b) + 1]\n'], "a", 1, ['f("(a"[, b) + 1]\n'], ", b", 1, ['f("(a", b)[ + 1]\n'])
 
 
 def test_what_is_replaced_is_on_one_line() -> None:

@@ -22,9 +22,9 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
         assert (item and item.label) == (")" if typed.endswith("(") else None)
 
 
-def test_an_item_ends_before_brackets_that_it_would_replace() -> None:
-    text = "f(g(ba))\n"
-    suggestion = Suggestion("s", Anchor.from_text(text, 4, 8, 6), "bar) + 1)", HoleSpan(4, 8, HoleKind.LINE))
+def test_an_item_ends_before_closers_that_it_would_replace() -> None:
+    text = 'f(["ba"])\n'
+    suggestion = Suggestion("s", Anchor.from_text(text, 4, 9, 6), 'bar", (1)])', HoleSpan(4, 9, HoleKind.LINE))
     shown = suggestion.ghost_text(text, Cursor(6))
     item = completion_item(Document("file:///a.c", "c", 1, text), 6, 0, (suggestion, shown), Encoding.UTF16)
     assert (item.text_edit.new_text, item.text_edit.range.end.character) == ("bar", 6)

@@ -55,7 +55,7 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     [
         ("python", "x = f(‸)\n", "n¦):", "n)"),
         ("javascript", "if (f(‸))\n  g()\n", "a) && b¦) {", "a) && b)"),
-        ("python", "x = f(‸)\n", "first, seco¦nd)", "first)"),
+        ("javascript", 'f("‸")\n', 'n¦", "a");', 'n")'),
         ("python", "x = f(‸) + 1\n", "ma(¦values)", None),
         ("python", "x = f(‸, 1)\n", "value(a¦b", "value"),
         ("python", "total = ‸\n", "total = value¦ + 1", "value"),
