@@ -30,6 +30,8 @@ _QUOTED_OR_BRACKET = re.compile(
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
 _TEMPLATE_PREFIX = re.compile(r"(?:(?<!\w)(?i:r?[ft]r?)|\$@?|@\$)\Z")
 """Prefixes of strings whose braces hold code. In other strings, code begins with `${` or `#{`."""
+_EMBEDDED = r"[$#]\{(?:[^{}]|\{[^{}]*\})*\}|\$\((?:[^()]|\([^()]*\))*\)"
+"""Code in a string, which may hold strings: it ends none."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
 _LITERAL = re.compile(
     r"(?:\b\w{1,3})?(?:\"\"\"(?s:.*?)(?:\"\"\"|\Z)|'''(?s:.*?)(?:'''|\Z)|\"(?:\\.|[^\"\\\n])*(?:\"|$)|`(?:\\.|[^`\\])*(?:`|\Z))"
@@ -285,7 +287,7 @@ class FillEnding:
     def _can_end_with(self, text: str) -> bool:
         """Whether the text does not end in an operator, an opening bracket or another token that needs more."""
         line = (self._line_prefix + text).rpartition("\n")[2]
-        is_prose = self._quotes not in text if self._quotes else self.is_in_prose
+        is_prose = self.part_in_string(text) == text if self._quotes else self.is_in_prose
         if is_prose or _COMMENT_LINE.search(line):
             return True
         if text[-1:] in CLOSERS:
@@ -540,8 +542,8 @@ def quote_of(closers: str) -> str:
 
 def _end_of_string(text: str, quotes: str) -> int:
     """The end of a string with `quotes` that contains the start of `text`, beyond it if it does not end; 0 in code."""
-    match = re.search(rf"(?<!\\)(?:\\\\)*{re.escape(quotes)}", text)
-    return match.end() if match else len(text) + len(quotes)
+    inside = re.match(rf"(?s:{_EMBEDDED}|\\.|(?!{re.escape(quotes)}).)*+", text) if quotes else None
+    return inside.end() + len(quotes) if inside else 0
 
 
 def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
@@ -561,7 +563,7 @@ def ends_in_string(text: str) -> bool:
     matches = _QUOTED_OR_BRACKET.finditer(text)
     *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
     last = text[start:]
-    is_open = last.startswith(QUOTES) and not (last[1:].endswith(last[0]) and not last.endswith("\\" + last[0]))
+    is_open = last.startswith(QUOTES) and _end_of_string(last[1:], last[0]) > len(last[1:])
     code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text, max(0, start - 3), start) else r"[#$]\{.*", last)
     return is_open and (code is None or code[0].count("{") <= code[0].count("}"))
 

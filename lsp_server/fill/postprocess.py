@@ -25,6 +25,7 @@ from inference.ending import (
     has_letter,
     indent_width,
     lexical_brackets,
+    quote_of,
     unpaired,
 )
 from inference.messages import FilledHoles, Hole, HoleKind
@@ -333,9 +334,9 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """Cuts a comment that would swallow the rest of the line."""
     is_end = is_blank(hole.line_suffix) and hole.ending.add_replaced_closers(fill) == fill
-    line = hole.line_prefix + fill.rstrip()
-    offset = -1 if is_end else trailing_comment_start(line, hole.table) - len(hole.line_prefix)
-    return fill if offset < 0 else fill[:offset].rstrip()
+    first = len(hole.ending.part_in_string(fill) + quote_of(hole.ending.replaced_closers))
+    offset = -1 if is_end else trailing_comment_start(fill[first:].rstrip(), hole.table)
+    return fill if offset < 0 else fill[: first + offset].rstrip()
 
 
 _BY_COLUMN = (("yaml",), ("markdown",))
@@ -666,7 +667,7 @@ def trim_end(hole: HoleSurroundings, fill: str) -> str:
     bracket whose opening one is followed by a space, as in `{ a }`.
     """
     fill = fill.rstrip("\n") if hole.span.single_line else fill.rstrip()
-    follows = hole.line_suffix[:1]
+    follows = (hole.ending.add_replaced_closers(fill)[len(fill) :] or hole.line_suffix)[:1]
     if follows and not follows.isspace() and follows not in ")]},;:":
         return fill
     fill = fill.rstrip()

@@ -112,10 +112,13 @@ class Suggestion:
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
             return suffix == anchor.replaced_suffix
-        if not suffix.endswith(anchor.replaced_suffix):  # its closers may be typed over
-            closers, _ = unpaired_in(typed[anchor.cursor :], quote_of(anchor.replaced_suffix))
-            return anchor.replaced_suffix == "".join(closer for _, closer in closers) + suffix
-        return closes(typed[anchor.cursor :], suffix[: len(suffix) - len(anchor.replaced_suffix)])
+        added, rest = typed[anchor.cursor :], anchor.replaced_suffix
+        parts, quote = [(added, rest)], quote_of(rest)
+        if quote and quote in added:
+            parts.append((added.rpartition(quote)[2], rest[1:]))
+        for first, closer in unpaired_in(added, quote)[0]:  # its closers may be typed over
+            parts.append((added[first + 1 :], parts[-1][1].removeprefix(closer)))
+        return any(suffix.endswith(rest) and closes(part, suffix.removesuffix(rest)) for part, rest in parts)
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
@@ -131,7 +134,7 @@ class Suggestion:
 
 def closes(typed: str, suffix: str) -> bool:
     """Whether `suffix` is empty, or what an editor adds behind `typed`: it closes brackets and quotes opened there."""
-    whole = typed + suffix
+    whole = typed.rstrip("\\") + suffix
     is_wrong = suffix.strip(CLOSING) or ends_in_string(whole) or unpaired_in(whole)[0]
     return not (suffix and is_wrong)
 

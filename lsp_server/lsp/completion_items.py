@@ -82,9 +82,10 @@ def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, 
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
     done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
     replaced = document.text[cursor : ghost.end]
-    closers, _ = unpaired_in(ghost.text, quote_of(replaced))
+    rest = ghost.text[len(typed) :] if ghost.text.startswith(typed) else ghost.text
+    closers, _ = unpaired_in(rest, quote_of(replaced))
     if replaced and not replaced.strip(CLOSING) and closers:
-        return ghost.start + done, cursor, ghost.text[done : closers[0][0]]
+        return ghost.start + done, cursor, ghost.text[done : len(ghost.text) - len(rest) + closers[0][0]]
     return ghost.start + done, ghost.end, ghost.text[done:]
 
 
