@@ -7,6 +7,7 @@ from itertools import count
 
 from inference.ending import CLOSING, quote_of, slice_pieces, unpaired_in
 from inference.messages import Draft
+from inference.models.family import common_prefix_length
 from lsp_server import holes
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
@@ -81,9 +82,10 @@ class FillComputation:
 
     @property
     def contradicts_typed(self) -> bool:
-        """Whether the latest draft and the typed text differ: neither is the start of the other."""
+        """Whether the latest draft, without added closers, and the typed text differ: neither is the other's start."""
         drafts = self._whole_drafts.read_holes(self.draft) if self.draft and self.was_typed_in else []
-        texts = [self._suggestion("", hole.text).text for hole in drafts]
+        closers = self.anchor.replaced_suffix
+        texts = [hole.text[: len(hole.text) - common_prefix_length(hole.text[::-1], closers[::-1])] for hole in drafts]
         return not all(text.startswith(self.typed) or self.typed.startswith(text) for text in texts)
 
     def can_answer(self, text: str, request: InlineRequest) -> bool:
@@ -104,8 +106,7 @@ class FillComputation:
         anchor, closers = self.anchor, self.anchor.replaced_suffix
         bare = text.removesuffix(closers)
         if bare != text and not closers.strip(CLOSING) and not any(unpaired_in(bare, quote_of(closers))):
-            original = anchor.original.removesuffix(closers)
-            anchor, text = replace(anchor, end=anchor.end - len(closers), original=original), bare
+            anchor, text = replace(anchor, end=anchor.end - len(closers), original=anchor.typed_prefix), bare
         return Suggestion(id_, anchor, text, self.hole, self.request.invoked)
 
     def show_draft(self, draft: Draft) -> None:

@@ -27,11 +27,10 @@ class GhostText:
     def with_empty_range(self, text: str, cursor: int) -> "GhostText":
         """The same with an empty range at the cursor in `text`, if it replaces nothing after the cursor."""
         typed, suffix = text[self.start : cursor], text[cursor : self.end]
-        end = len(self.text) - len(suffix)
-        closes = suffix and any(unpaired_in(self.text[len(typed) : end], quote_of(suffix)))  # it ends what is inserted
-        if closes or not (len(typed) < end and self.text.startswith(typed) and self.text.endswith(suffix)):
-            return self
-        return GhostText(cursor, cursor, self.text[len(typed) : end])
+        added = self.text[len(typed) : len(self.text) - len(suffix)]
+        closes = suffix and any(unpaired_in(added, quote_of(suffix)))  # it ends what is inserted
+        is_same = closes or not added or typed + added + suffix != self.text
+        return self if is_same else GhostText(cursor, cursor, added)
 
 
 @dataclass(frozen=True)
@@ -96,14 +95,11 @@ class Suggestion:
 
     def typed_part(self, text: str) -> str:
         """The longest start of the text that was typed in the range, without brackets that the editor closed."""
-        anchor = self.anchor
-        current = text[anchor.start : anchor.end].removesuffix(anchor.replaced_suffix)
-        for end in range(len(current), anchor.cursor, -1):
-            typed = current[:end]
-            suffix = current[end:]
-            if self.continues(typed) and closes(typed[anchor.cursor :], suffix):  # by the editor
-                return typed
-        return current
+        current = text[self.anchor.start : self.anchor.end]
+        for end in range(len(current), self.anchor.cursor, -1):
+            if self.continues(current[:end]) and self._fits_suffix(current[:end], current[end:]):
+                return current[:end]
+        return current.removesuffix(self.anchor.replaced_suffix)
 
     def _fits_suffix(self, typed: str, suffix: str) -> bool:
         """Whether `suffix`, the text after the cursor, is the original text plus what an editor closed."""
@@ -112,12 +108,9 @@ class Suggestion:
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
             return suffix == anchor.replaced_suffix
-        added, rest = typed[anchor.cursor :], anchor.replaced_suffix
-        parts, quote = [(added, rest)], quote_of(rest)
-        if quote and quote in added:
-            parts.append((added.rpartition(quote)[2], rest[1:]))
-        for first, closer in unpaired_in(added, quote)[0]:  # its closers may be typed over
-            parts.append((added[first + 1 :], parts[-1][1].removeprefix(closer)))
+        added, replaced = typed[anchor.cursor :], anchor.replaced_suffix
+        over = [(first, last) for first, new in enumerate(added) for last, old in enumerate(replaced) if new == old]
+        parts = [(added, replaced), *((added[first + 1 :], replaced[last + 1 :]) for first, last in over)]
         return any(suffix.endswith(rest) and closes(part, suffix.removesuffix(rest)) for part, rest in parts)
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
@@ -135,8 +128,7 @@ class Suggestion:
 def closes(typed: str, suffix: str) -> bool:
     """Whether `suffix` is empty, or what an editor adds behind `typed`: it closes brackets and quotes opened there."""
     whole = typed.rstrip("\\") + suffix
-    is_wrong = suffix.strip(CLOSING) or ends_in_string(whole) or unpaired_in(whole)[0]
-    return not (suffix and is_wrong)
+    return not (suffix and (suffix.strip(CLOSING) or ends_in_string(whole) or unpaired_in(whole)[0]))
 
 
 ShownSuggestions = Sequence[tuple[Suggestion, GhostText]]

@@ -78,14 +78,13 @@ def with_documentation(item: CompletionItem, *, markdown: bool) -> CompletionIte
 
 def _from_word(document: Document, cursor: int, ghost: GhostText) -> tuple[int, int, str]:
     """The edit's start, end and text: from the word up to closers it would replace, where Helix loses the cursor."""
-    typed = document.text[ghost.start : cursor]
     word = word_before(document.text, cursor, table_of(document.language_id).word_characters)
-    done = max(len(typed) - len(word), 0) if ghost.text.startswith(typed) else 0
+    written = len(ghost.text) - len(ghost.text.removeprefix(document.text[ghost.start : cursor]))
+    done = max(written - len(word), 0)
     replaced = document.text[cursor : ghost.end]
-    rest = ghost.text[len(typed) :] if ghost.text.startswith(typed) else ghost.text
-    closers, _ = unpaired_in(rest, quote_of(replaced))
+    closers, _ = unpaired_in(ghost.text[written:], quote_of(replaced))
     if replaced and not replaced.strip(CLOSING) and closers:
-        return ghost.start + done, cursor, ghost.text[done : len(ghost.text) - len(rest) + closers[0][0]]
+        return ghost.start + done, cursor, ghost.text[done : written + closers[0][0]]
     return ghost.start + done, ghost.end, ghost.text[done:]
 
 

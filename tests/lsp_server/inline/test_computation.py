@@ -67,9 +67,9 @@ def test_the_cursor_stays_before_closers_that_nothing_follows(fill: str) -> None
 
 
 def test_a_draft_that_has_not_come_so_far_contradicts_nothing() -> None:
-    computation = computation_at("f(‸)\n")
-    assert types(computation, "a", "b")
-    for piece, contradicts in (("a", False), ("ab", False), ("b", True)):
+    computation = computation_at('f("‸")\n')
+    assert types(computation, *'a", bc')
+    for piece, contradicts in (("a", False), ('a", b', False), ('a", bcd', False), ("b", True), ('a", d', True)):
         computation.draft = Draft("r", 1, 8, ((piece,),), ((1.0,),))
         assert computation.contradicts_typed is contradicts
 

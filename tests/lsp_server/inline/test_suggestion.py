@@ -25,7 +25,7 @@ STORIES = {
         *("bar", "[¦]", "0", ["x = foo(bar[0[])]\n"], 1, ["x = foo(bar[0][)]\n"]),
     ),
     "in the middle of what was typed nothing is shown": ("x = ‸\n", "foo(bar)", "foo", -1, []),
-    "so are quotes": ("x = ‸\n", "f('a')", "f(¦)", "'¦'", ["x = f('[a')]\n"]),
+    "so are quotes": ("x = ‸\n", r"f('\\')", "f(¦)", "'¦'", "\\", ["x = f('\\[\\')]\n"], "\\", ["x = f('\\\\[')]\n"]),
     "a bracket that nobody opened is no part of it": ("x = ‸\n", "foo", "f¦)", []),
     "a line break alone goes on": ("def f():‸\n", "\n    return 1", "\n", ["def f():\n[    return 1]\n"]),
     "another indentation hides it": ("def f():‸\n", "\n    return 1", "\n\t", []),
@@ -76,8 +76,8 @@ def test_a_begun_word_is_replaced() -> None:
 def test_replaced_closers_can_be_typed_over() -> None:
     user = TypingUser.at("f(‸)\n", suggestion("f(‸)\n", "foo(a)) + 1", replaces=("", ")")))
     user.play("foo", "(¦)", "a", 1, ["f(foo(a)[) + 1]\n"], 1, ["f(foo(a))[ + 1]\n"], " ", ["f(foo(a)) [+ 1]\n"])
-    user = TypingUser.at('f("‸")\n', suggestion('f("‸")\n', '(a", b) + 1', replaces=("", '")')))
-    user.play("(", ['f("([a", b) + 1]\n'], "a", 1, ['f("(a"[, b) + 1]\n'], ", b", 1, ['f("(a", b)[ + 1]\n'])
+    user = TypingUser.at('f("‸")\n', suggestion('f("‸")\n', '(a", b[0]) + 1', replaces=("", '")')))
+    user.play("(", ['f("([a", b[0]) + 1]\n'], "a", 1, ", b", "[¦]", ['f("(a", b[[0]) + 1]\n'], "0", 2)
 
 
 def test_what_is_replaced_is_on_one_line() -> None:

@@ -151,7 +151,7 @@ end
 ---@return integer
 local function tail_for(replaced, taken, rest)
   local quote = replaced:match('^["\'`]')
-  if quote and (' ' .. taken):find('[^\\]' .. quote) then
+  if quote and taken:gsub('\\.', ''):find(quote, 1, true) then
     replaced = replaced:sub(2)
   end
   if replaced:find('[^%)%]}]') then
