@@ -261,8 +261,9 @@ class FillEnding:
         return is_long and any(map(str.isalnum, part))
 
     def _literals(self, text: str) -> Iterator[tuple[int, int]]:
-        """The ranges of the strings and numbers in a text, without the string that the hole is in."""
+        """The ranges of the strings and numbers in a text, and of code in the string that the hole is in."""
         first = _end_of_string(text, self._quotes or "")
+        yield from (match.span() for match in re.finditer(_EMBEDDED, text[:first]))
         line = "" if self._quotes else self._line_prefix
         for match in _LITERAL.finditer(line + text, first):
             if match.end() > len(line):

@@ -53,7 +53,7 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 @pytest.mark.parametrize(
     ("language", "text", "fill", "shown"),
     [
-        ("python", "x = f(‸)\n", "n¦):", "n)"),
+        ("javascript", "f(`‸`)\n", "name ${a¦.b}`);", "name`)"),
         ("javascript", "if (f(‸))\n  g()\n", "a) && b¦) {", "a) && b)"),
         ("javascript", 'f("‸")\n', 'n¦", "a");', 'n")'),
         ("python", "x = f(‸) + 1\n", "ma(¦values)", None),
