@@ -30,7 +30,7 @@ _QUOTED_OR_BRACKET = re.compile(
 """A string may be unfinished; what it holds closes nothing. The name of a lifetime is none, nor code in a template."""
 _TEMPLATE_PREFIX = re.compile(r"(?:(?<!\w)(?i:r?[ft]r?)|\$@?|@\$)\Z")
 """Prefixes of strings whose braces hold code. In other strings, code begins with `${` or `#{`."""
-_EMBEDDED = r"[$#]\{(?:[^{}]|\{[^{}]*\})*\}|\$\((?:[^()]|\([^()]*\))*\)"
+_EMBEDDED = r"(?:[$#]\{|\{\$)(?:[^{}]|\{[^{}]*\})*\}|\$\((?:[^()]|\([^()]*\))*\)"
 """Code in a string, which may hold strings: it ends none."""
 _MULTILINE_QUOTES = ('"""', "'''", "`")
 _LITERAL = re.compile(
@@ -329,7 +329,10 @@ class FillEnding:
         return not (is_in_list or goes_on_below)
 
     def leaves_bracket_open(self, text: str) -> bool:
-        """Whether the text, inside a line of code, opens a bracket that neither it nor the rest of the line closes."""
+        """Whether the text opens a bracket in code, or a string behind the hole's own, that its line does not close."""
+        string = self.part_in_string(text)
+        if string and self.replaced_closers.startswith(QUOTES) and ends_in_string(text[len(string) + 1 :]):
+            return True
         closers, openers = unpaired_in(text, self._quotes or "", self._brackets)
         if not openers or (self.is_in_prose and not self.replaced_closers):
             return False

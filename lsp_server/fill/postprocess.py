@@ -25,7 +25,6 @@ from inference.ending import (
     has_letter,
     indent_width,
     lexical_brackets,
-    quote_of,
     unpaired,
 )
 from inference.messages import FilledHoles, Hole, HoleKind
@@ -334,7 +333,7 @@ def cut_repeated_line_suffix(hole: HoleSurroundings, fill: str, fill_with_fewest
 def cut_swallowing_comment(hole: HoleSurroundings, fill: str) -> str:
     """Cuts a comment that would swallow the rest of the line."""
     is_end = is_blank(hole.line_suffix) and hole.ending.add_replaced_closers(fill) == fill
-    first = len(hole.ending.part_in_string(fill) + quote_of(hole.ending.replaced_closers))
+    first = len(hole.ending.part_in_string(fill) + hole.ending.replaced_closers.rstrip(")]}"))
     offset = -1 if is_end else trailing_comment_start(fill[first:].rstrip(), hole.table)
     return fill if offset < 0 else fill[: first + offset].rstrip()
 

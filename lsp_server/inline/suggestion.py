@@ -106,8 +106,6 @@ class Suggestion:
         anchor = self.anchor
         if not is_one_line(suffix):
             return False
-        if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
-            return suffix == anchor.replaced_suffix
         added, replaced = typed[anchor.cursor :], anchor.replaced_suffix
         over = [(first, last) for first, new in enumerate(added) for last, old in enumerate(replaced) if new == old]
         parts = [(added, replaced), *((added[first + 1 :], replaced[last + 1 :]) for first, last in over)]
