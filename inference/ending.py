@@ -286,11 +286,11 @@ class FillEnding:
         return end
 
     def _can_end_with(self, text: str) -> bool:
-        """Whether the text does not end in an operator, an opening bracket or another token that needs more."""
+        """Whether the text does not end in an operator, an opening bracket, a backslash or another unfinished token."""
         line = (self._line_prefix + text).rpartition("\n")[2]
         is_prose = self.part_in_string(text) == text if self._quotes else self.is_in_prose
         if is_prose or _COMMENT_LINE.search(line):
-            return True
+            return not text.endswith("\\")
         if text[-1:] in CLOSERS:
             return bool(self._line_suffix.strip()) and self._count_unpaired(text) < self._count_unpaired(text[:-1])
         is_open = _UNFINISHED.search(f"{line} ") is not None or self.leaves_bracket_open(text)
