@@ -215,9 +215,9 @@ def test_commands_fill_during_a_snooze(plugin: Neovim, command: str) -> None:
 
 
 def test_a_word_at_a_time_no_closer_comes_twice(plugin: Neovim, partner: Partner) -> None:
-    partner.answers('f(1)", [1]) + size')
+    partner.answers(r'f(\\", [1]) + size')
     typist = Typist(plugin)
-    before = typist.suggested('join("', '")', ghost='f(1)", [1]) + size').removesuffix('")')
+    before = typist.suggested('join("', '")', ghost=r'f(\\", [1]) + size').removesuffix('")')
     with partner.held():
-        for taken in ('f")', 'f(")', 'f(1")', 'f(1)",)', 'f(1)", [)', 'f(1)", [1)', 'f(1)", [1])', 'f(1)", [1]) +'):
+        for taken in ('f")', r'f(\\",)', r'f(\\", [)', r'f(\\", [1)', r'f(\\", [1])', r'f(\\", [1]) +'):
             assert typist.typed("<C-Right>") == before + taken
