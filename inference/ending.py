@@ -299,8 +299,7 @@ class FillEnding:
     @property
     def is_in_prose(self) -> bool:
         """Whether the hole seems to be in a comment or a string."""
-        is_in_string = bool(self._quotes) or any(self._open_quotes.values()) or ends_in_string(self._line_prefix)
-        return is_in_string or self._is_in_comment
+        return any((self._quotes, *self._open_quotes.values(), open_quote(self._line_prefix), self._is_in_comment))
 
     @cached_property
     def _is_in_comment(self) -> bool:
@@ -317,7 +316,7 @@ class FillEnding:
     def needs_text(self) -> bool:
         """Whether the code would be incomplete with an empty fill."""
         line = (self._line_prefix + self._starts_with).rpartition("\n")[2]
-        is_code = not (self.is_in_prose or ends_in_string(line) or _WILDCARD.search(line))
+        is_code = not (self.is_in_prose or open_quote(line) or _WILDCARD.search(line))
         if not (is_code and _UNFINISHED.search(line)):
             return False
         last, line_suffix = line.rstrip()[-1], self._line_suffix.strip()
@@ -331,7 +330,7 @@ class FillEnding:
     def leaves_bracket_open(self, text: str) -> bool:
         """Whether the text opens a bracket in code, or a string behind the hole's own, that its line does not close."""
         string = self.part_in_string(text)
-        if string and self.replaced_closers.startswith(QUOTES) and ends_in_string(text[len(string) + 1 :]):
+        if string and self.replaced_closers.startswith(QUOTES) and open_quote(text[len(string) + 1 :]):
             return True
         closers, openers = unpaired_in(text, self._quotes or "", self._brackets)
         if not openers or (self.is_in_prose and not self.replaced_closers):
@@ -345,9 +344,10 @@ class FillEnding:
         return text[: _end_of_string(text, self._quotes or "") - len(self._quotes or "")]
 
     def add_replaced_closers(self, text: str) -> str:
-        """Adds the closing quote and brackets that the hole replaces and the text does not write."""
+        """Adds the closing quote and brackets that the hole replaces and the text does not write, or has cut off."""
         pairs = zip(self._closers_in(text), self.replaced_closers, strict=False)
-        return text + self.replaced_closers[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+        missing = self.replaced_closers[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+        return text + (missing and open_quote(text[_end_of_string(text, self._quotes or "") :]) + missing)
 
     def _closers_in(self, text: str) -> str:
         """The quote that ends the string around the hole, and brackets, that the text closes but did not open."""
@@ -403,7 +403,7 @@ class FillEnding:
         """The number of unpaired brackets and quotes in the hole's line with this fill."""
         outer = "".join(opener for start, opener in self._opened if start < self._line_start)
         line = outer + self._line_prefix + text + self._line_suffix
-        return sum(map(len, unpaired(self._brackets(line)))) + ends_in_string(line)
+        return sum(map(len, unpaired(self._brackets(line)))) + len(open_quote(line))
 
     def _is_outside(self, line: str) -> bool:
         """Whether a line begins further left than the hole's, and with neither a closing bracket nor a directive."""
@@ -562,14 +562,14 @@ def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
     return end
 
 
-def ends_in_string(text: str) -> bool:
-    """Whether a text ends in a string, outside of what that embeds."""
+def open_quote(text: str) -> str:
+    """The quote of the string that a text ends in, outside of what that embeds; empty if it ends in none."""
     matches = _QUOTED_OR_BRACKET.finditer(text)
     *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
     last = text[start:]
     is_open = last.startswith(QUOTES) and _end_of_string(last[1:], last[0]) > len(last[1:])
     code = re.search("[{].*" if _TEMPLATE_PREFIX.search(text, max(0, start - 3), start) else r"[#$]\{.*", last)
-    return is_open and (code is None or code[0].count("{") <= code[0].count("}"))
+    return last[0] if is_open and (code is None or code[0].count("{") <= code[0].count("}")) else ""
 
 
 def _angles_open(text: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.ending import CLOSING, ends_in_string, quote_of, unpaired_in
+from inference.ending import CLOSING, open_quote, quote_of, unpaired_in
 from lsp_server.documents.change import TextChange
 from lsp_server.features import AcceptedEvent
 from lsp_server.holes import HoleSpan
@@ -126,7 +126,7 @@ class Suggestion:
 def closes(typed: str, suffix: str) -> bool:
     """Whether `suffix` is empty, or what an editor adds behind `typed`: it closes brackets and quotes opened there."""
     whole = typed.rstrip("\\") + suffix
-    return not (suffix and (suffix.strip(CLOSING) or ends_in_string(whole) or unpaired_in(whole)[0]))
+    return not (suffix and (suffix.strip(CLOSING) or open_quote(whole) or unpaired_in(whole)[0]))
 
 
 ShownSuggestions = Sequence[tuple[Suggestion, GhostText]]
