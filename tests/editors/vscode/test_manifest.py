@@ -55,7 +55,7 @@ def test_every_command_of_a_key_or_menu_is_there() -> None:
     contributes = MANIFEST["contributes"]
     there = {command["command"] for command in contributes["commands"]}
     used = [*contributes["keybindings"], *(entry for menu in contributes["menus"].values() for entry in menu)]
-    assert {entry["command"] for entry in used} <= there
+    assert {entry["command"] for entry in used} - there == {"editor.action.inlineSuggest.acceptNextWord"}
     fills = re.search(r"const FILLS = \[(.*?)\]", (EXTENSION / "src" / "commands.ts").read_text())
     assert fills
     assert {f"infill-ls.{name}" for name in re.findall(r"'(\w+)'", fills[1])} <= set(COMMANDS)
