@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from inference.ending import QUOTES
+from inference.ending import QUOTES, open_quote
 from inference.messages import HoleKind
 from lsp_server.holes.blocks import BlockStart, OpenBracket, open_brackets, open_brackets_in_block, possible_block_at
 from lsp_server.holes.markers import DEFAULT_MARKER, marker_touching
@@ -40,7 +40,8 @@ def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) ->
     line_prefix = text[lines.line_start(text, offset) : offset]
     line_suffix = text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset) if view else None
-    brackets = open_brackets(view, offset) if view and not lines.is_blank(line_suffix) else []
+    is_in_string = not literal and open_quote(line_prefix) in ("'", '"')  # without an end, so in no tree
+    brackets = [] if not view or is_in_string or lines.is_blank(line_suffix) else open_brackets(view, offset)
     if end := _end_of_auto_closed(brackets, literal, line_suffix, lines.line_start(text, offset)):
         return HoleSpan(offset - len(word), offset + end, HoleKind.LINE, word, single_line=True)
     if literal:
