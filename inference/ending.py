@@ -118,8 +118,10 @@ class FillEnding:
         self._has_fences = has_fences or prefix.startswith("```") or "\n```" in prefix or "\n```" in suffix
         self._starts_with = starts_with
         self._quotes = quotes
-        replaced = self._closers_in(current) if quotes is not None else ""
-        self.replaced_closers = replaced if current.endswith(replaced) else ""
+        tail = current.removeprefix(starts_with)
+        num_open = len(unpaired(brackets(self._line_prefix))[1]) + bool(quotes)
+        replaced = self._closers_in(current) if tail.strip(CLOSING) else tail[max(len(tail) - num_open, 0) :]
+        self.replaced_closers = replaced if quotes is not None and current.endswith(replaced) else ""
         self._name = name
         self._forced_lines = starts_with.count("\n")
         self._starts_line = not self._line_prefix.strip() or self._forced_lines > 0
@@ -229,9 +231,8 @@ class FillEnding:
                     head, follows = text[:-length], suffix[length : length + 1]
                     splits_word = is_word_char(head[-1:]) and is_word_char(suffix[0])
                     splits_angles = needs_angle and _angles_open(head) > max(_angles_open(text), 0)
-                    if not (
-                        splits_word or splits_angles or (is_word_char(suffix[length - 1]) and is_word_char(follows))
-                    ):
+                    splits_next_word = is_word_char(suffix[length - 1]) and is_word_char(follows)
+                    if not (splits_word or splits_next_word or splits_angles):
                         cuts |= {head, text[: _pair_end(brackets, len(head))]}
         closer = self._line_suffix.lstrip()[:1]
         start = text.rfind(closer) if closer in _OPENERS else -1
@@ -345,7 +346,8 @@ class FillEnding:
 
     def add_replaced_closers(self, text: str) -> str:
         """Adds the closing quote and brackets that the hole replaces and the text does not write, or has cut off."""
-        pairs = zip(self._closers_in(text), self.replaced_closers, strict=False)
+        new_closers = self._closers_in(text)[len(self._closers_in(self._starts_with)) :]
+        pairs = zip(new_closers, self.replaced_closers, strict=False)
         missing = self.replaced_closers[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
         return text + (missing and open_quote(text[_end_of_string(text, self._quotes or "") :]) + missing)
 

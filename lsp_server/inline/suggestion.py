@@ -103,10 +103,9 @@ class Suggestion:
 
     def _fits_suffix(self, typed: str, suffix: str) -> bool:
         """Whether `suffix`, the text after the cursor, is the original text plus what an editor closed."""
-        anchor = self.anchor
         if not is_one_line(suffix):
             return False
-        added, replaced = typed[anchor.cursor :], anchor.replaced_suffix
+        added, replaced = typed[self.anchor.cursor :], self.anchor.replaced_suffix
         over = [(first, last) for first, new in enumerate(added) for last, old in enumerate(replaced) if new == old]
         parts = [(added, replaced), *((added[first + 1 :], replaced[last + 1 :]) for first, last in over)]
         return any(suffix.endswith(rest) and closes(part, suffix.removesuffix(rest)) for part, rest in parts)
@@ -117,8 +116,7 @@ class Suggestion:
         if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
             return None
         typed = text[anchor.start : start] + selected
-        suffix = text[end : anchor.end]
-        if not self.continues(typed) or not anchor.replaced_suffix.endswith(suffix):
+        if not self.continues(typed) or not anchor.replaced_suffix.endswith(text[end : anchor.end]):
             return None
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
 

@@ -140,6 +140,11 @@ def test_closing_brackets_that_the_hole_replaces_are_written() -> None:
     assert not ending.leaves_bracket_open("foo) {")
 
 
+def test_closers_are_written_also_where_what_was_accepted_ends_in_a_string() -> None:
+    ending = FillEnding('x = ["', "\n", 'b", "', current='b", "]', closable="", quotes='"')
+    assert {ending.add_replaced_closers('b", "c' + end) for end in ("", '"', '"]')} == {'b", "c"]'}
+
+
 @pytest.mark.parametrize(
     ("quotes", "text", "kept"),
     [
