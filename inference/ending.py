@@ -566,7 +566,7 @@ def _pair_end(brackets: Iterable[tuple[int, str]], start: int) -> int:
 
 def open_quote(text: str) -> str:
     """The quote of the string that a text ends in, outside of what that embeds; empty if it ends in none."""
-    matches = _QUOTED_OR_BRACKET.finditer(text)
+    matches = _QUOTED_OR_BRACKET.finditer(text, max(len(text) - _WINDOW_CHARS, 0))
     *_, start = [len(text), *(match.start() for match in matches if match.end() == len(text))]
     last = text[start:]
     is_open = last.startswith(QUOTES) and _end_of_string(last[1:], last[0]) > len(last[1:])

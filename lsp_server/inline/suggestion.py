@@ -96,7 +96,7 @@ class Suggestion:
     def typed_part(self, text: str) -> str:
         """The longest start of the text that was typed in the range, without brackets that the editor closed."""
         current = text[self.anchor.start : self.anchor.end]
-        for end in range(len(current), self.anchor.cursor, -1):
+        for end in range(min(len(current), len(self.text)), self.anchor.cursor, -1):
             if self.continues(current[:end]) and self._fits_suffix(current[:end], current[end:]):
                 return current[:end]
         return current.removesuffix(self.anchor.replaced_suffix)
@@ -106,8 +106,8 @@ class Suggestion:
         if not is_one_line(suffix):
             return False
         added, replaced = typed[self.anchor.cursor :], self.anchor.replaced_suffix
-        over = [(first, last) for first, new in enumerate(added) for last, old in enumerate(replaced) if new == old]
-        parts = [(added, replaced), *((added[first + 1 :], replaced[last + 1 :]) for first, last in over)]
+        over = [(i, j) for i, new in enumerate(added) for j, old in enumerate(replaced[: len(added)]) if new == old]
+        parts = [(added, replaced), *((added[i + 1 :], replaced[j + 1 :]) for i, j in over)]
         return any(suffix.endswith(rest) and closes(part, suffix.removesuffix(rest)) for part, rest in parts)
 
     def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
