@@ -140,7 +140,7 @@ def test_closing_brackets_that_the_hole_replaces_are_written() -> None:
     assert not ending.leaves_bracket_open("foo) {")
 
 
-def test_closers_are_written_also_where_what_was_accepted_ends_in_a_string() -> None:
+def test_closers_are_written_behind_an_accepted_open_quote() -> None:
     ending = FillEnding('x = ["', "\n", 'b", "', current='b", "]', closable="", quotes='"')
     assert {ending.add_replaced_closers('b", "c' + end) for end in ("", '"', '"]')} == {'b", "c"]'}
 
