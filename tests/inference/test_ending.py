@@ -138,9 +138,6 @@ def test_closing_brackets_that_the_hole_replaces_are_written() -> None:
     assert [ending.add_replaced_closers(text) for text in texts] == ["foo)", "foo)", "foo(c))", "foo])"]
     assert ending.leaves_bracket_open("foo(c")
     assert not ending.leaves_bracket_open("foo) {")
-
-
-def test_closers_are_written_behind_an_accepted_open_quote() -> None:
     ending = FillEnding('x = ["', "\n", 'b", "', current='b", "]', closable="", quotes='"')
     assert {ending.add_replaced_closers('b", "c' + end) for end in ("", '"', '"]')} == {'b", "c"]'}
 
